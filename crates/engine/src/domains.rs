@@ -5,7 +5,7 @@ use crate::comment::Object;
 use crate::definitions::Definitions;
 use crate::domain::Domain;
 use crate::schema::{NameRef, RelationName};
-use ankerdb_base::{Error, Result, SchemaId, SqlState};
+use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_table::ColumnDefinition;
 use ankerdb_value::DomainType;
 use std::collections::HashMap;
@@ -17,15 +17,7 @@ impl Catalog {
         if self.domains.is_empty() {
             return None;
         }
-        let in_schema = |schema: SchemaId, name: &str| self.domains.get(&RelationName::new(schema, name));
-        match name.into() {
-            NameRef::In(schema, name) => in_schema(schema, name),
-            NameRef::Qualified(schema, name) => in_schema(self.schema(schema)?.id, name),
-            NameRef::Unqualified(name) => {
-                let schemas = self.path.searched.iter().filter_map(|schema| self.schemas.get(schema));
-                schemas.into_iter().find_map(|schema| in_schema(schema.id, name))
-            }
-        }
+        self.along_path(name.into(), |schema, name| self.domains.get(&RelationName::new(schema, name)))
     }
 
     /// All domains, by schema and name.

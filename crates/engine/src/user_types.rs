@@ -21,13 +21,21 @@ impl Catalog {
         if self.types.is_empty() {
             return None;
         }
-        let in_schema = |schema: SchemaId, name: &str| self.types.get(&RelationName::new(schema, name));
-        match name.into() {
+        self.along_path(name.into(), |schema, name| self.types.get(&RelationName::new(schema, name)))
+    }
+
+    /// What is found by this name in the schema that it names, or in the first one along the path that has it.
+    pub(crate) fn along_path<'c, T>(
+        &'c self,
+        name: NameRef<'_>,
+        in_schema: impl Fn(SchemaId, &str) -> Option<&'c T>,
+    ) -> Option<&'c T> {
+        match name {
             NameRef::In(schema, name) => in_schema(schema, name),
             NameRef::Qualified(schema, name) => in_schema(self.schema(schema)?.id, name),
             NameRef::Unqualified(name) => {
-                let schemas = self.path.searched.iter().filter_map(|schema| self.schemas.get(schema));
-                schemas.into_iter().find_map(|schema| in_schema(schema.id, name))
+                let mut schemas = self.path.searched.iter().filter_map(|schema| self.schemas.get(schema));
+                schemas.find_map(|schema| in_schema(schema.id, name))
             }
         }
     }

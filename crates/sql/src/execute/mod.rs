@@ -9,6 +9,7 @@ mod comment;
 mod create_as;
 pub(crate) mod define;
 pub(crate) mod defining;
+mod dependent;
 mod index;
 mod joined;
 mod like;

@@ -1,15 +1,16 @@
 //! Types of users come, change and go, and what uses them must stay or go with them.
 
-use super::alter::{alter, drop_domain, shown_domain};
+use super::alter::{alter, drop_domain};
 use super::defining::Defining;
-use super::schema::{check_schema, is_system_schema, shown, target};
+use super::dependent::Dependent;
+use super::schema::{check_schema, is_system_schema, target};
 use super::view::drop_relation;
 use crate::name::{ROLE, full_name, identifier, not_supported, quoted};
 use crate::plan::{LabelPlace, TypeChange};
 use crate::user_types::is_named_in;
 use ankerdb_engine::{
-    Catalog, Domain, EnumPlace, EnumType, Error, NameRef, QualifiedName, RelationName, Result, SqlState,
-    Table, UserType, View, labels_of,
+    Catalog, EnumPlace, EnumType, Error, NameRef, QualifiedName, RelationName, Result, SqlState, Table,
+    UserType, View, labels_of,
 };
 use datafusion::sql::sqlparser::ast::Statement;
 use std::sync::Arc;
@@ -128,36 +129,7 @@ pub(super) fn check_role(role: &str) -> Result<()> {
     }
 }
 
-/// What depends on a type.
-enum Dependent {
-    Column(Arc<Table>, usize),
-    Default(Arc<Table>, usize),
-    Check(Arc<Table>, String),
-    View(Arc<View>),
-    /// Something else of a table.
-    Index(Arc<Table>, String),
-    Domain(Arc<Domain>),
-}
-
 impl Dependent {
-    /// As messages name it.
-    fn name(&self, catalog: &Catalog) -> String {
-        let of_table = |table: &Table| shown(catalog, &RelationName::of(table));
-        match self {
-            Dependent::Column(table, column) => {
-                format!("column {} of table {}", table.columns()[*column].name, of_table(table))
-            }
-            Dependent::Default(table, column) => {
-                let column = &table.columns()[*column].name;
-                format!("default value for column {column} of table {}", of_table(table))
-            }
-            Dependent::Check(table, name) => format!("constraint {name} on table {}", of_table(table)),
-            Dependent::View(view) => format!("view {}", shown(catalog, &view.full_name())),
-            Dependent::Index(_, name) => format!("index {name}"),
-            Dependent::Domain(domain) => format!("type {}", shown_domain(catalog, domain)),
-        }
-    }
-
     /// The statement's words by which it goes; `None` for a view.
     fn action(&self) -> Option<(&Arc<Table>, String)> {
         let column = |table: &Table, column: usize| identifier(&table.columns()[column].name);

@@ -4,7 +4,8 @@ use super::alter;
 use super::copy::visit_rows;
 use crate::domains::{self, Action, Version, is_check};
 use crate::execute::defining::{Defining, numbered};
-use crate::execute::schema::{check_schema, is_system_schema, shown, target};
+use crate::execute::dependent::{Dependent, shown_domain};
+use crate::execute::schema::{check_schema, is_system_schema, target};
 use crate::execute::user_type::{check_role, is_missing};
 use crate::execute::view::drop_relation;
 use crate::expression::{Context, Expression, NoSequences, evaluate};
@@ -13,7 +14,7 @@ use crate::plan::NewDomain;
 use crate::plan::check::{add_checks, parsed_check};
 use ankerdb_engine::{
     Catalog, ColumnDefinition, Domain, DomainCheck, DomainType, Error, NameRef, QualifiedName, RelationName,
-    Result, SqlState, Table, TableDefinition, Value, View,
+    Result, SqlState, Table, TableDefinition, Value,
 };
 use datafusion::sql::sqlparser::ast::Statement;
 use std::sync::Arc;
@@ -290,36 +291,6 @@ fn set_domain(definition: &mut TableDefinition, at: usize, version: &'static Ver
     }
 }
 
-/// What depends on a domain.
-enum Dependent {
-    Column(Arc<Table>, usize),
-    Default(Arc<Table>, usize),
-    Check(Arc<Table>, String),
-    Index(Arc<Table>, String),
-    View(Arc<View>),
-    Domain(Arc<Domain>),
-}
-
-impl Dependent {
-    /// As messages name it.
-    fn name(&self, catalog: &Catalog) -> String {
-        let of_table = |table: &Table| shown(catalog, &RelationName::of(table));
-        match self {
-            Dependent::Column(table, at) => {
-                format!("column {} of table {}", table.columns()[*at].name, of_table(table))
-            }
-            Dependent::Default(table, at) => {
-                let column = &table.columns()[*at].name;
-                format!("default value for column {column} of table {}", of_table(table))
-            }
-            Dependent::Check(table, name) => format!("constraint {name} on table {}", of_table(table)),
-            Dependent::Index(_, name) => format!("index {name}"),
-            Dependent::View(view) => format!("view {}", shown(catalog, &view.full_name())),
-            Dependent::Domain(domain) => format!("type {}", shown_domain(catalog, domain)),
-        }
-    }
-}
-
 /// All that depends on the domain; what reads comes first.
 fn dependents(catalog: &Catalog, identity: DomainType) -> Vec<Dependent> {
     let is_named = |text: &str| domains::is_named_in(text, identity);
@@ -343,14 +314,6 @@ fn dependents(catalog: &Catalog, identity: DomainType) -> Vec<Dependent> {
     let over = catalog.domains().filter(|domain| domain.over == Some(identity));
     found.extend(over.map(|domain| Dependent::Domain(domain.clone())));
     found
-}
-
-/// A domain's name as messages show it: with its schema where it is not found without.
-pub(crate) fn shown_domain(catalog: &Catalog, domain: &Domain) -> String {
-    match catalog.domain(&domain.name).is_some_and(|found| found.identity == domain.identity) {
-        true => domain.name.clone(),
-        false => NameRef::Qualified(catalog.schema_name(domain.schema), &domain.name).to_string(),
-    }
 }
 
 /// DROP DOMAIN: all or none.

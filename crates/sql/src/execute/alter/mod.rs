@@ -22,9 +22,7 @@ use ankerdb_engine::{Catalog, Error, RelationName, Result, SqlState, Table, Tabl
 use copy::Rewriting;
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
 pub(super) use domain::found as found_domain;
-pub(super) use domain::{
-    alter_domain, create_domain, drop_domain, drop_domain_of_schema, drop_domains, shown_domain,
-};
+pub(super) use domain::{alter_domain, create_domain, drop_domain, drop_domain_of_schema, drop_domains};
 use foreign_key::Lifted;
 pub(super) use foreign_key::add_foreign_key;
 use naming::{check_kind, naming, rename};
