@@ -172,6 +172,8 @@ sql_states! {
     IoError = "58030",
     /// There is no room for a file of the server's.
     DiskFull = "53100",
+    /// What was stored is damaged.
+    DataCorrupted = "XX001",
     /// A clause names a column, or columns, that it cannot use.
     InvalidColumnReference = "42P10",
     /// A parameter does not exist.
