@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// What statements call the schema of their session's temporary relations.
 const TEMPORARY: &str = "pg_temp";
 /// How the names of such schemas begin.
-const TEMPORARY_PREFIX: &str = "pg_temp_";
+pub(crate) const TEMPORARY_PREFIX: &str = "pg_temp_";
 
 /// An immutable picture of which schemas, tables and indexes exist, looked at along a [`SearchPath`]. A copy costs some
 /// references, and a change the copying of one of its maps.
@@ -327,7 +327,7 @@ impl Catalog {
     }
 
     /// That no relation was made in a schema while that was dropped.
-    fn check_schemas(&self) -> Result<()> {
+    pub(crate) fn check_schemas(&self) -> Result<()> {
         let known: HashSet<SchemaId> = self.schemas.values().map(|schema| schema.id).collect();
         let names = self.tables.keys().chain(self.sequences.keys()).chain(self.views.keys());
         let names = names.chain(self.types.keys()).chain(self.domains.keys());

@@ -17,9 +17,10 @@
 use crate::catalog::{Catalog, changed_by_others, relation_exists, schema_exists};
 use crate::comment::{Object, Part, Subject};
 use crate::database::Database;
+use crate::image::{CatalogChange, ChangedIndexes};
 use crate::index_filling::fill_index;
 use crate::schema::{NameRef, RelationName, Schema, SearchPath};
-use crate::sequence::{Sequence, SequenceDefinition};
+use crate::sequence::{Sequence, SequenceCount, SequenceDefinition};
 use crate::shared::DatabaseState;
 use crate::view::View;
 use ankerdb_base::{Error, Result, RowId, SchemaId, SqlState, TableId, Timestamp};
@@ -169,11 +170,18 @@ impl Definitions {
             return Err(relation_exists(name));
         }
         let table = Arc::new(self.new_table(definition)?);
+        let sequences: Vec<_> =
+            sequences.into_iter().map(|definition| self.new_sequence(definition)).collect();
         self.change(|catalog| {
             Arc::make_mut(&mut catalog.tables).insert(RelationName::of(&table), table.clone());
-            Arc::make_mut(&mut catalog.sequences).extend(sequences.into_iter().map(named));
+            Arc::make_mut(&mut catalog.sequences).extend(sequences);
         });
         Ok(table)
+    }
+
+    fn new_sequence(&self, definition: SequenceDefinition) -> (RelationName, Arc<Sequence>) {
+        let sequence = Sequence::new(self.database.shared.next_number(), definition);
+        (sequence.full_name(), Arc::new(sequence))
     }
 
     /// The catalog, in which something is to be made in a schema.
@@ -266,7 +274,8 @@ impl Definitions {
         {
             return Err(relation_exists(&definition.name));
         }
-        self.change(|catalog| Arc::make_mut(&mut catalog.sequences).extend([named(definition)]));
+        let sequence = self.new_sequence(definition);
+        self.change(|catalog| Arc::make_mut(&mut catalog.sequences).extend([sequence]));
         Ok(())
     }
 
@@ -626,11 +635,12 @@ impl Definitions {
         if new != *name && catalog.has_relation(&new) {
             return Err(relation_exists(&new.name));
         }
+        let number = self.database.shared.next_number();
         self.change(|catalog| {
             let sequences = Arc::make_mut(&mut catalog.sequences);
             sequences.remove(name);
             let redefined = match restart {
-                Some(start) => Sequence::starting_at(definition, start),
+                Some(start) => Sequence::with_count(number, definition, SequenceCount::starting_at(start)),
                 None => sequence.redefined(definition),
             };
             sequences.insert(new.clone(), Arc::new(redefined));
@@ -709,7 +719,25 @@ impl Definitions {
             .for_each(|table| Gate::of(table).end(commit));
         catalog.show_types();
         catalog.show_domains();
+        for step in &self.steps {
+            if let Step::Built(index) = step {
+                IndexLife::of(index).set_committed();
+            }
+        }
         self.database.shared.publish(Arc::new(catalog.along(Arc::default())));
+    }
+
+    /// What the commit changes, if `catalog` is the one that it publishes. To be asked in its turn.
+    pub fn catalog_change(&self, catalog: &Catalog) -> CatalogChange {
+        let (mut built, mut dropped) = (Vec::new(), Vec::new());
+        for step in &self.steps {
+            match step {
+                Step::Built(index) => built.push(index.clone()),
+                Step::Dropped(index) => dropped.push(index.clone()),
+                Step::Closed(_) | Step::Redefined { .. } => {}
+            }
+        }
+        CatalogChange::between(&self.base, catalog, ChangedIndexes { built: &built, dropped: &dropped })
     }
 
     /// The catalog of all with this transaction's changes.
@@ -786,11 +814,6 @@ impl DatabaseState {
 /// Whether the catalog has this very table.
 fn remains(catalog: &Catalog, table: &Arc<Table>) -> bool {
     catalog.tables.get(&RelationName::of(table)).is_some_and(|new| Arc::ptr_eq(new, table))
-}
-
-fn named(definition: SequenceDefinition) -> (RelationName, Arc<Sequence>) {
-    let sequence = Sequence::new(definition);
-    (sequence.full_name(), Arc::new(sequence))
 }
 
 /// 23505 if two rows have the same key without NULL in the snapshot. Later commits check their own keys; and only in

@@ -57,6 +57,7 @@ mod definitions;
 mod domain;
 mod domains;
 mod foreign_keys;
+mod image;
 mod index_filling;
 mod interval_pruning;
 mod options;
@@ -93,8 +94,8 @@ pub use ankerdb_transaction::{
 };
 pub use ankerdb_value::{
     Array, ArrayBuilder, ArrayRef, BitLength, Bits, DataType, Decimal, DomainType, ENUM_SLOTS, EnumLife,
-    EnumPlace, EnumState, EnumType, EnumValue, Interval, KEPT_ENUM, Label, ListType, Network, ObjectKind,
-    Packed, PackedRef, PackedType, RangeType, SystemType, TimeTz, Value, ValueRef,
+    EnumPlace, EnumState, EnumType, EnumValue, Interval, KEPT_DOMAIN, KEPT_ENUM, Label, ListType, Network,
+    ObjectKind, Packed, PackedRef, PackedType, RangeType, SystemType, TimeTz, Value, ValueRef,
 };
 pub use catalog::Catalog;
 pub use comment::{Object, Part, Subject};
@@ -103,9 +104,13 @@ pub use database::{Database, Statistics};
 pub use definitions::{DefinitionMark, Definitions};
 pub use domain::{Domain, DomainCheck};
 pub use foreign_keys::NewForeignKey;
+pub use image::{
+    Binder, CatalogChange, ChangedIndexes, NoTexts, RecoveredCatalog, RecoveredColumn, RecoveredTable,
+    StoredTypes,
+};
 pub use options::{Options, default_memory_limit};
 pub use schema::{NameRef, PUBLIC, QualifiedName, RelationName, Schema, SearchPath};
-pub use sequence::{Sequence, SequenceDefinition};
+pub use sequence::{Sequence, SequenceCount, SequenceDefinition};
 pub use session::Session;
 pub use user_type::{UserType, labels_of};
 pub use view::View;

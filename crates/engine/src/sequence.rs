@@ -100,27 +100,62 @@ fn largest(data_type: DataType) -> i64 {
     }
 }
 
+/// How far a sequence has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SequenceCount {
+    /// How often it was changed: of two counts of one sequence the one with more changes is the newer.
+    pub changes: u64,
+    /// The last number.
+    pub last: i64,
+    /// Whether that has been handed out.
+    pub is_used: bool,
+}
+
+impl SequenceCount {
+    /// Before the first number.
+    pub(crate) fn starting_at(last: i64) -> SequenceCount {
+        SequenceCount { changes: 0, last, is_used: false }
+    }
+
+    fn set(&mut self, last: i64, is_used: bool) {
+        *self = SequenceCount { changes: self.changes + 1, last, is_used };
+    }
+}
+
 /// A sequence: its definition, and how far it has counted.
 pub struct Sequence {
     definition: SequenceDefinition,
-    /// The last number, and whether it has been handed out. Shared with the same sequence under another owner.
-    state: Arc<Mutex<(i64, bool)>>,
+    /// The identity of what counts, unique in the database.
+    number: u64,
+    /// Shared with the same sequence under another definition.
+    count: Arc<Mutex<SequenceCount>>,
 }
 
 impl Sequence {
-    pub(crate) fn new(definition: SequenceDefinition) -> Sequence {
-        let start = definition.start;
-        Sequence::starting_at(definition, start)
+    pub(crate) fn new(number: u64, definition: SequenceDefinition) -> Sequence {
+        let start = SequenceCount::starting_at(definition.start);
+        Sequence::with_count(number, definition, start)
     }
 
-    /// A sequence whose first number is another one than its definition has.
-    pub(crate) fn starting_at(definition: SequenceDefinition, start: i64) -> Sequence {
-        Sequence { definition, state: Arc::new(Mutex::new((start, false))) }
+    /// A sequence that has counted already.
+    pub(crate) fn with_count(number: u64, definition: SequenceDefinition, count: SequenceCount) -> Sequence {
+        Sequence { definition, number, count: Arc::new(Mutex::new(count)) }
     }
 
     /// This sequence under another definition: both hand out numbers of one series.
     pub(crate) fn redefined(&self, definition: SequenceDefinition) -> Sequence {
-        Sequence { definition, state: self.state.clone() }
+        Sequence { definition, number: self.number, count: self.count.clone() }
+    }
+
+    /// The identity of what counts, unique in the database: it stays when the sequence gets another definition, and is another one when
+    /// that makes it begin again.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How far it has counted.
+    pub fn count(&self) -> SequenceCount {
+        *self.count.lock()
     }
 
     /// Its name with its schema.
@@ -145,8 +180,8 @@ impl Sequence {
     /// `SequenceGeneratorLimitExceeded` at the end of one that does not begin again.
     pub fn next(&self) -> Result<i64> {
         let SequenceDefinition { increment, minimum, maximum, cycle, .. } = self.definition;
-        let mut state = self.state.lock();
-        let (last, is_used) = *state;
+        let mut count = self.count.lock();
+        let SequenceCount { last, is_used, .. } = *count;
         let next = if is_used { last.checked_add(increment) } else { Some(last) };
         let next = match next.filter(|next| (minimum..=maximum).contains(next)) {
             Some(next) => next,
@@ -159,7 +194,7 @@ impl Sequence {
                 return Err(Error::new(SqlState::SequenceGeneratorLimitExceeded, message));
             }
         };
-        *state = (next, true);
+        count.set(next, true);
         Ok(next)
     }
 
@@ -176,18 +211,19 @@ impl Sequence {
             );
             return Err(Error::new(SqlState::NumericValueOutOfRange, message));
         }
-        *self.state.lock() = (last, is_used);
+        self.count.lock().set(last, is_used);
         Ok(())
     }
 
     /// Begins again.
     pub fn restart(&self) {
-        *self.state.lock() = (self.definition.start, false);
+        self.count.lock().set(self.definition.start, false);
     }
 
     /// The last number, and whether it has been handed out.
     pub fn last(&self) -> (i64, bool) {
-        *self.state.lock()
+        let SequenceCount { last, is_used, .. } = self.count();
+        (last, is_used)
     }
 }
 
@@ -199,7 +235,20 @@ mod tests {
         let mut definition = SequenceDefinition::new("s", DataType::SmallInt);
         change(&mut definition);
         definition.validate().unwrap();
-        Sequence::new(definition)
+        Sequence::new(1, definition)
+    }
+
+    #[test]
+    fn each_change_is_counted_also_under_another_definition() {
+        let numbers = sequence(|_| ());
+        let other = numbers.redefined(numbers.definition().clone());
+        numbers.next().unwrap();
+        other.next().unwrap();
+        numbers.set(7, false).unwrap();
+        assert!(numbers.set(0, false).is_err());
+        assert_eq!(other.count(), SequenceCount { changes: 3, last: 7, is_used: false });
+        other.restart();
+        assert_eq!((numbers.count().changes, other.number()), (4, numbers.number()));
     }
 
     #[test]

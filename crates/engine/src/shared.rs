@@ -39,8 +39,14 @@ impl DatabaseState {
         self.catalog.read().tables().cloned().collect()
     }
 
-    fn next_number(&self) -> u64 {
+    /// A number that nothing else of this database has.
+    pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Nothing new gets this number, or one below.
+    pub(crate) fn leave_number(&self, number: u64) {
+        self.numbers.fetch_max(number, Ordering::Relaxed);
     }
 
     /// A version that no catalog has had.

@@ -68,6 +68,18 @@ impl ColumnText {
         ColumnText(pieces.flat_map(|(text, column)| [Some(Piece::Text(text)), column]).flatten().collect())
     }
 
+    /// What it was made of: texts, and the columns between them.
+    pub fn parts(&self) -> (Vec<&str>, Vec<usize>) {
+        let (mut texts, mut columns) = (Vec::new(), Vec::new());
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => texts.push(text.as_str()),
+                Piece::Column(column) => columns.push(*column),
+            }
+        }
+        (texts, columns)
+    }
+
     /// The column, if the text is nothing else.
     pub fn as_column(&self) -> Option<usize> {
         let mut pieces = self.0.iter().filter(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
@@ -96,5 +108,6 @@ mod tests {
         let text = ColumnText::new(vec!["lower(".into(), " || ".into(), ")".into()], &[2, 0]);
         let names = ["id", "mail", "name"];
         assert_eq!(text.with_names(|column| names[column].to_owned()), "lower(name || id)");
+        assert_eq!(text.parts(), (vec!["lower(", " || ", ")"], vec![2, 0]));
     }
 }

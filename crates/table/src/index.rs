@@ -31,6 +31,8 @@ pub struct IndexLife {
     /// Readers below this timestamp must not use the index: it may lack their rows. MAX while it is being built.
     valid_from: AtomicU64,
     dropped: AtomicBool,
+    /// Whether the transaction has committed that made it.
+    is_committed: AtomicBool,
 }
 
 impl Entries {
@@ -56,6 +58,16 @@ impl IndexLife {
     /// The index is complete for readers from this timestamp on.
     pub fn set_valid_from(&self, timestamp: Timestamp) {
         self.valid_from.store(timestamp.0, Ordering::Release);
+    }
+
+    /// The transaction that made the index has committed.
+    pub fn set_committed(&self) {
+        self.is_committed.store(true, Ordering::Release);
+    }
+
+    /// Whether the transaction that made the index has committed: until then it may go again.
+    pub fn is_committed(&self) -> bool {
+        self.is_committed.load(Ordering::Acquire)
     }
 
     /// Ends the index: from the next commit on it is not maintained any more.
@@ -93,6 +105,8 @@ impl Index {
                 keys_move: AtomicBool::new(false),
                 valid_from: AtomicU64::new(valid_from.0),
                 dropped: AtomicBool::new(false),
+                // One that is there from the beginning goes by its table.
+                is_committed: AtomicBool::new(valid_from == Timestamp::ZERO),
             },
         }
     }

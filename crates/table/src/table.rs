@@ -60,6 +60,11 @@ impl Storage {
         new
     }
 
+    /// A table that is, for those who refer to it, the one with this origin.
+    pub fn with_origin(new: Table, origin: TableId) -> Table {
+        Table { origin, ..new }
+    }
+
     /// A table that shares the rows and indexes of this one under another definition, whose columns have the same types and allow NULL alike. The
     /// definition must be valid; its indexes are not looked at.
     pub fn redefine(table: &Table, definition: TableDefinition) -> Table {

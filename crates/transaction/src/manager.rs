@@ -112,6 +112,17 @@ impl TransactionManager {
         TableId::new(self.database, self.tables.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// The identity of a table that another process has made; new ones get others.
+    pub fn table_with_number(&self, number: u32) -> TableId {
+        self.leave_tables(number.saturating_add(1));
+        TableId::new(self.database, number)
+    }
+
+    /// No new table gets a number below this one.
+    pub fn leave_tables(&self, end: u32) {
+        self.tables.fetch_max(end, Ordering::Relaxed);
+    }
+
     /// Says where the tables of foreign keys are found. To be called once, before the first transaction.
     pub fn set_relations(&self, relations: Weak<dyn Relations>) {
         let _ = self.relations.set(relations);

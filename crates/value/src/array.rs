@@ -91,6 +91,31 @@ impl<'a> ArrayRef<'a> {
         ListType::ARRAYS.get(at).copied().unwrap_or(ListType::Text)
     }
 
+    /// The bytes as they are stored on disk: with the number of a type of labels that is the same in every process.
+    pub fn to_stored(self) -> Vec<u8> {
+        let mut bytes = self.0.to_vec();
+        if let ListType::Enum(labels) = self.list_type()
+            && let Some(number) = bytes.last_chunk_mut()
+        {
+            *number = labels.oid().to_le_bytes();
+        }
+        bytes
+    }
+
+    /// Makes bytes that were stored on disk those of an array: `labels` finds the type of labels with a number there.
+    ///
+    /// # Errors
+    /// `DataCorrupted` if there is none.
+    pub fn restore(bytes: &mut [u8], labels: impl FnOnce(u32) -> Option<EnumType>) -> Result<()> {
+        if bytes.first() != Some(&TOLD_BEHIND) {
+            return Ok(());
+        }
+        let damaged = || Error::new(SqlState::DataCorrupted, "an array is of a type that there is not");
+        let number = bytes.last_chunk_mut().ok_or_else(damaged)?;
+        *number = labels(u32::from_le_bytes(*number)).ok_or_else(damaged)?.number().to_le_bytes();
+        Ok(())
+    }
+
     /// The type's name.
     pub fn type_name(self) -> &'static str {
         SystemType::List(self.list_type()).name()

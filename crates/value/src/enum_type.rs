@@ -249,6 +249,47 @@ impl EnumType {
             let detail = format!("Key (enumtypid, enumlabel)=({oid}, {text}) already exists.");
             return Err(Error::new(SqlState::UniqueViolation, message).with_detail(detail));
         }
+        EnumType::of_state(oid, state)
+    }
+
+    /// A type that another process has made, with the numbers that clients know it and its labels by, which stay its own: types that are
+    /// made from now on get others.
+    ///
+    /// # Errors
+    /// `DataCorrupted` for labels out of order or of the same text, `ProgramLimitExceeded` for too many types, `OutOfMemory`.
+    pub fn restore(name: &str, oid: u32, labels: &[(i64, u32, &str)]) -> Result<(EnumType, EnumLife)> {
+        let damaged =
+            || Error::new(SqlState::DataCorrupted, format!("the labels of type \"{name}\" are damaged"));
+        let mut restored = Vec::with_capacity(labels.len());
+        for &(position, oid, text) in labels {
+            if text.len() > LABEL_BYTES_MAX {
+                return Err(damaged());
+            }
+            charge(text.len())?;
+            restored.push(Label { position, oid, text: Box::leak(text.into()) });
+        }
+        if restored.windows(2).any(|pair| pair[0].position >= pair[1].position) {
+            return Err(damaged());
+        }
+        EnumType::leave_oids(
+            labels.iter().map(|(_, oid, _)| *oid).chain([oid.saturating_add(OIDS_OF_TYPE - 1)]),
+        );
+        let state = EnumState::add(name, restored)?;
+        let text = |at: &u32| state.labels[*at as usize].text;
+        if state.by_text.windows(2).any(|pair| text(&pair[0]) == text(&pair[1])) {
+            return Err(damaged());
+        }
+        EnumType::of_state(oid, state)
+    }
+
+    /// Types and labels that are made from now on get none of these numbers, nor any below.
+    pub fn leave_oids(taken: impl IntoIterator<Item = u32>) {
+        if let Some(last) = taken.into_iter().max() {
+            OIDS.fetch_max(last.saturating_add(1), Ordering::Relaxed);
+        }
+    }
+
+    fn of_state(oid: u32, state: &'static EnumState) -> Result<(EnumType, EnumLife)> {
         charge(size_of::<Identity>())?;
         let slot = take_slot()?;
         let identity = Identity { oid, slot, state: AtomicU32::new(state.number) };
@@ -266,7 +307,8 @@ impl EnumType {
         TYPES.get(number).map(|_| EnumType(number))
     }
 
-    /// The type that clients know by this number, or whose arrays they know by it. Costs a look at all types.
+    /// The type that clients know by this number, or whose arrays they know by it: one of those of all databases of the process, where they
+    /// were restored with the same numbers. Costs a look at all types.
     pub fn by_oid(oid: u32) -> Option<EnumType> {
         let mut types = (0..TYPES.count()).filter_map(EnumType::by_number);
         types.find(|known| oid == known.oid() || oid == known.list_oid())
@@ -291,7 +333,7 @@ impl EnumType {
         self.0
     }
 
-    /// Its number in the system catalog, and for clients.
+    /// Its number in the system catalog, for clients, and in what is stored on disk.
     pub fn oid(self) -> u32 {
         self.identity().oid
     }
@@ -430,6 +472,25 @@ mod tests {
             EnumType::create("two", ["b", "a", "b"]).map(drop).unwrap_err().state(),
             SqlState::UniqueViolation
         );
+    }
+
+    #[test]
+    fn a_type_is_restored_with_its_numbers_and_positions() {
+        let far = FIRST_OID + 10_000_000;
+        let labels = [(-5, far + 7, "z"), (0, far, "a"), (1 << 40, far + 1, "m")];
+        let (restored, _life) = EnumType::restore("kept", far + 2, &labels).unwrap();
+        assert_eq!((restored.oid(), restored.list_oid(), restored.name()), (far + 2, far + 3, "kept"));
+        assert_eq!(texts(restored.state()), ["z", "a", "m"]);
+        assert_eq!(restored.value("m").unwrap().position, 1 << 40);
+        let (next, _life) = EnumType::create("next", ["a"]).unwrap();
+        assert!(
+            next.oid() > far + 7 && next.state().labels()[0].oid > far + 7,
+            "numbers are not given twice"
+        );
+        for damaged in [[(0, 1, "a"), (0, 2, "b")], [(0, 1, "a"), (1, 2, "a")], [(1, 1, "a"), (0, 2, "b")]] {
+            let error = EnumType::restore("bad", 5, &damaged).map(drop).unwrap_err();
+            assert_eq!(error.state(), SqlState::DataCorrupted);
+        }
     }
 
     #[test]

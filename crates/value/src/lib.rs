@@ -24,6 +24,7 @@ mod interval;
 mod interval_math;
 mod interval_text;
 pub mod json;
+mod kept_name;
 mod key;
 mod literal;
 mod moment_field;
@@ -56,11 +57,12 @@ pub use datetime::{
     days_from_civil, is_infinite, is_infinite_date,
 };
 pub use decimal::Decimal;
-pub use domain_type::DomainType;
+pub use domain_type::{DomainType, KEPT_DOMAIN};
 pub use enum_type::{ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType, EnumValue, Label};
 pub use fit::cut;
 pub use interval::Interval;
 pub use interval_math::age;
+pub use kept_name::{KeptName, renumbered};
 pub use key::{encode_key, push_bigint, push_integer, push_smallint, push_text, push_value};
 pub use number::{
     Number, NumberSum, Spread, compare_numbers, number_from_binary, number_to_binary, push_number_key,

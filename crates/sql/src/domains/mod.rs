@@ -10,8 +10,8 @@ pub(crate) use statement::{Action, Constraint, action, constraints, dropped, par
 use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, evaluate};
 use crate::name::{folded, identifier, quoted};
 use ankerdb_engine::{
-    Catalog, ColumnDefinition, ColumnDomain, DataType, Domain, DomainType, Error, KEPT_ENUM, ListType,
-    Result, SqlState, SystemType, Value,
+    Catalog, ColumnDefinition, ColumnDomain, DataType, Domain, DomainType, Error, KEPT_DOMAIN, KEPT_ENUM,
+    ListType, Result, SqlState, SystemType, Value,
 };
 use datafusion::sql::sqlparser::ast::{self, Expr, Ident, ObjectName};
 use std::cell::RefCell;
@@ -21,8 +21,6 @@ use std::sync::{PoisonError, RwLock};
 
 /// The schema of domains that are named by their numbers.
 const SCHEMA: &str = "pg_catalog";
-/// How the name of a domain begins in texts that are kept; its number follows.
-const KEPT: &str = "domain_";
 /// How the name of a call begins; the number of the version follows.
 const CALL: &str = "domain ";
 /// How the name of the check of a column begins, which nobody sees.
@@ -260,13 +258,13 @@ pub(crate) fn by_call(name: &str) -> Option<&'static Version> {
 
 /// A domain as texts that are kept name it.
 pub(crate) fn kept_type(identity: DomainType) -> ast::DataType {
-    let name = [Ident::new(SCHEMA), Ident::new(format!("{KEPT}{}", identity.number()))];
+    let name = [Ident::new(SCHEMA), Ident::new(format!("{KEPT_DOMAIN}{}", identity.number()))];
     ast::DataType::Custom(ObjectName::from(name.to_vec()), Vec::new())
 }
 
 /// The domain that the name of a type stands for, without its schema.
 pub(crate) fn by_kept_name(name: &str) -> Option<&'static Version> {
-    current(DomainType::by_number(name.strip_prefix(KEPT)?.parse().ok()?)?)
+    current(DomainType::by_number(name.strip_prefix(KEPT_DOMAIN)?.parse().ok()?)?)
 }
 
 /// The domain that a parsed type is.
@@ -305,7 +303,7 @@ pub(crate) fn is_named_in(text: &str, identity: DomainType) -> bool {
 
 /// The text with what domains are called in the place of their numbers.
 pub(crate) fn shown(text: &str, mut name: impl FnMut(DomainType) -> String) -> String {
-    let mark = format!("{SCHEMA}.{KEPT}");
+    let mark = format!("{SCHEMA}.{KEPT_DOMAIN}");
     let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find(&mark) {
         let digits = &rest[at + mark.len()..];
