@@ -1,0 +1,220 @@
+//! The folder of a log: which server is at work in it, which database it belongs to, and its segments.
+//!
+//! | file | |
+//! | --- | --- |
+//! | `lock` | locked while a server is at work, with its process number |
+//! | `identity` | version of the format and the database's 128 bits; written last when a folder is made, so with it all else is there |
+//! | `0000000000000001.log` ... | the segments, without gaps |
+//! | `*.tmp` | something that was being made; removed when the log is opened |
+
+use crate::disk::{Disk, DiskFile, LockOutcome, read_full, write_full};
+use crate::failure::{Failure, damaged};
+use crate::format::{
+    DatabaseBits, FORMAT_VERSION, IDENTITY_BYTES, Refused, SEGMENT_HEADER_BYTES, SegmentHeader,
+    decode_identity, encode_identity,
+};
+use crate::window::Window;
+use ankerdb_base::{Error, Result, SqlState};
+use std::any::Any;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+
+const LOCK: &str = "lock";
+const IDENTITY: &str = "identity";
+const IDENTITY_TMP: &str = "identity.tmp";
+const SEGMENT_TMP: &str = "segment.tmp";
+const SEGMENT_ENDING: &str = ".log";
+const SEGMENT_DIGITS: usize = 16;
+/// Segments are zeroed and synced in pieces of it, so that no flush waits long behind one.
+const ZEROED_AT_ONCE: u64 = 1 << 20;
+
+/// A folder that this process has locked.
+pub(crate) struct Folder {
+    pub(crate) database: DatabaseBits,
+    /// Of all segments there are, from 1.
+    pub(crate) segments: Vec<PathBuf>,
+    pub(crate) lock: Box<dyn Any + Send + Sync>,
+}
+
+/// The path of a segment.
+pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:0width$}{SEGMENT_ENDING}", width = SEGMENT_DIGITS))
+}
+
+fn segment_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SEGMENT_ENDING)?;
+    (digits.len() == SEGMENT_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| digits.parse().ok())?
+}
+
+/// Locks the folder, and makes it a log's if it is empty.
+pub(crate) fn open_folder(disk: &dyn Disk, folder: &Path, segment_bytes: u64) -> Result<Folder> {
+    disk.create_folder(folder).map_err(Failure::of("create the folder", folder))?;
+    let lock = take_lock(disk, &folder.join(LOCK))?;
+    let names = disk.list(folder).map_err(Failure::of("list the folder", folder))?;
+    if !names.iter().any(|name| name == IDENTITY) {
+        create(disk, folder, &names, segment_bytes)?;
+    }
+    let database = read_identity(disk, &folder.join(IDENTITY))?;
+    let names = disk.list(folder).map_err(Failure::of("list the folder", folder))?;
+    for name in names.iter().filter(|name| *name == IDENTITY_TMP || *name == SEGMENT_TMP) {
+        let path = folder.join(name);
+        disk.remove(&path).map_err(Failure::of("remove", &path))?;
+    }
+    // Names that a process before this one gave and that were not synced must not be built upon.
+    disk.sync_folder(folder).map_err(Failure::of("sync the folder", folder))?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
+    numbers.sort_unstable();
+    if let Some(missing) = (1..).find(|number| numbers.get(*number as usize - 1) != Some(number))
+        && (missing as usize) <= numbers.len().max(1)
+    {
+        return Err(missing_segment(&segment_path(folder, missing)));
+    }
+    let segments = numbers.iter().map(|number| segment_path(folder, *number)).collect();
+    Ok(Folder { database, segments, lock })
+}
+
+/// XX001: a segment is not there.
+pub(crate) fn missing_segment(path: &Path) -> Error {
+    let message = format!("a segment of the log is missing: \"{}\"", path.display());
+    Error::new(SqlState::DataCorrupted, message).with_hint("Restore the file from a copy.")
+}
+
+fn take_lock(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Any + Send + Sync>> {
+    match disk.lock(path).map_err(Failure::of("lock", path))? {
+        LockOutcome::Locked(lock) => Ok(lock),
+        LockOutcome::TakenBy(process) => {
+            let process = process.map_or("another process".to_owned(), |pid| format!("process {pid}"));
+            let message = format!("the database is in use by {process}: \"{}\" is locked", path.display());
+            let hint = "Stop that server first, or choose another folder.";
+            Err(Error::new(SqlState::ObjectInUse, message).with_hint(hint))
+        }
+    }
+}
+
+/// Makes the folder a log's: the first segment, then the identity. What an interrupted attempt has left is made anew.
+fn create(disk: &dyn Disk, folder: &Path, names: &[String], segment_bytes: u64) -> Result<()> {
+    for name in names.iter().filter(|name| *name != LOCK) {
+        let path = folder.join(name);
+        let is_remnant = match segment_number(name) {
+            Some(1) => is_blank_segment(disk, &path)?,
+            Some(_) => false,
+            None => name == IDENTITY_TMP || name == SEGMENT_TMP,
+        };
+        if segment_number(name).is_some() && !is_remnant {
+            let missing = folder.join(IDENTITY);
+            let message = format!("there are segments of a log, but \"{}\" is missing", missing.display());
+            let hint = "Restore the file from a copy, or choose another folder.";
+            return Err(Error::new(SqlState::DataCorrupted, message).with_hint(hint));
+        }
+        if !is_remnant {
+            let message = format!("the folder is neither empty nor a log's: it has \"{}\"", path.display());
+            let hint = "Choose another folder.";
+            return Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message).with_hint(hint));
+        }
+        disk.remove(&path).map_err(Failure::of("remove", &path))?;
+    }
+    let database = random_bits();
+    let mut making =
+        MakingSegment::begin(disk, folder, SegmentHeader { database, number: 1, bytes: segment_bytes })?;
+    while making.step(disk, folder)?.is_none() {}
+    let path = folder.join(IDENTITY_TMP);
+    let file = disk.create(&path).map_err(Failure::of("create", &path))?;
+    write_full(&*file, &encode_identity(&database), 0).map_err(Failure::of("write", &path))?;
+    file.sync().map_err(Failure::of("sync", &path))?;
+    disk.rename(&path, &folder.join(IDENTITY)).map_err(Failure::of("rename", &path))?;
+    disk.sync_folder(folder).map_err(Failure::of("sync the folder", folder))?;
+    Ok(())
+}
+
+/// Whether there is no chunk in the segment, nor a trace of one.
+fn is_blank_segment(disk: &dyn Disk, path: &Path) -> Result<bool> {
+    let file = disk.open(path).map_err(Failure::of("open", path))?;
+    let length = file.length().map_err(Failure::of("read", path))?;
+    let mut is_blank = true;
+    Window::new(&*file, length)
+        .scan(SEGMENT_HEADER_BYTES as u64, &mut |_, _| {
+            is_blank = false;
+            true
+        })
+        .map_err(Failure::of("read", path))?;
+    Ok(is_blank)
+}
+
+fn read_identity(disk: &dyn Disk, path: &Path) -> Result<DatabaseBits> {
+    let file = disk.open(path).map_err(Failure::of("open", path))?;
+    let mut bytes = [0; IDENTITY_BYTES];
+    read_full(&*file, &mut bytes, 0).map_err(Failure::of("read", path))?;
+    decode_identity(&bytes).map_err(|refused| refusal(path, refused))
+}
+
+/// Why a file with such a header is not read.
+pub(crate) fn refusal(path: &Path, refused: Refused) -> Error {
+    match refused {
+        Refused::Damaged => damaged(path, 0, "its header is not one"),
+        Refused::Newer(version) => {
+            let message = format!(
+                "\"{}\" has format version {version}, this server reads up to {FORMAT_VERSION}",
+                path.display()
+            );
+            Error::new(SqlState::FeatureNotSupported, message).with_hint("Use a newer server.")
+        }
+    }
+}
+
+/// 128 bits that no other database has: the system's randomness, which the standard library seeds its hash tables with.
+fn random_bits() -> DatabaseBits {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let word = |salt: u64| RandomState::new().hash_one((salt, now, std::process::id()));
+    let mut bits = [0; 16];
+    bits[..8].copy_from_slice(&word(1).to_le_bytes());
+    bits[8..].copy_from_slice(&word(2).to_le_bytes());
+    bits
+}
+
+/// A segment that is being made, under another name until it is whole.
+pub(crate) struct MakingSegment {
+    header: SegmentHeader,
+    file: Box<dyn DiskFile>,
+    zeroed: u64,
+}
+
+impl MakingSegment {
+    pub(crate) fn begin(
+        disk: &dyn Disk,
+        folder: &Path,
+        header: SegmentHeader,
+    ) -> Result<MakingSegment, Failure> {
+        let path = folder.join(SEGMENT_TMP);
+        let file = disk.create(&path).map_err(Failure::of("create", &path))?;
+        write_full(&*file, &header.encode(), 0).map_err(Failure::of("write", &path))?;
+        Ok(MakingSegment { header, file, zeroed: SEGMENT_HEADER_BYTES as u64 })
+    }
+
+    /// Zeroes and syncs the next piece. Returns the segment's header when it has its name for good.
+    pub(crate) fn step(&mut self, disk: &dyn Disk, folder: &Path) -> Result<Option<SegmentHeader>, Failure> {
+        let path = folder.join(SEGMENT_TMP);
+        let next = (self.zeroed + ZEROED_AT_ONCE).min(self.header.bytes);
+        self.file.preallocate(self.zeroed, next).map_err(Failure::of("make room in", &path))?;
+        self.file.sync().map_err(Failure::of("sync", &path))?;
+        self.zeroed = next;
+        if next < self.header.bytes {
+            return Ok(None);
+        }
+        let named = segment_path(folder, self.header.number);
+        disk.rename(&path, &named).map_err(Failure::of("rename", &path))?;
+        disk.sync_folder(folder).map_err(Failure::of("sync the folder", folder))?;
+        Ok(Some(self.header))
+    }
+
+    /// The file, when it is whole.
+    pub(crate) fn into_file(self) -> Box<dyn DiskFile> {
+        self.file
+    }
+}
+
+/// Takes back what was begun: its room may be needed.
+pub(crate) fn remove_remnant(disk: &dyn Disk, folder: &Path) {
+    // Another attempt empties the file anyway.
+    let _ = disk.remove(&folder.join(SEGMENT_TMP));
+}

@@ -1,0 +1,54 @@
+//! The redo log: what has been acknowledged survives the end of the process at any moment.
+//!
+//! | file | question it answers |
+//! | --- | --- |
+//! | [`disk`] | what may be done with files, and how does the system do it? |
+//! | [`simulated`] | what is left after a power loss at this very operation? |
+//! | `format` | which byte means what? |
+//! | `folder` | whose folder is it, and is another server at work there? |
+//! | `replay` | which records come back, in which order, and which do not? |
+//! | `segments` | where does the next chunk go, and is there room for it? |
+//! | `room` | may this transaction still be given a timestamp, or is the disk full? |
+//! | `appender` | how does a worker leave a record without waiting for anybody? |
+//! | `pace` | when does the flusher sleep, and who wakes whom? |
+//! | `flusher` | what does one flush write? |
+//! | `log` | the whole: open, start, wait, close |
+//!
+//! ```text
+//! worker    reserve │ c drawn, validated │ append │ installed, finished │ wait_until_durable(c)
+//! flusher   W := watermark │ take all buffers │ write one chunk that says W │ sync │ durable := W, wake
+//! ```
+//!
+//! `docs/design/durability.md` says why; `docs/design/log-format.md` draws the bytes.
+//!
+//! # Not here
+//! What a record means, tables, transactions, checkpoints. The log knows of a record its kind (the caller's), its
+//! timestamp and its length.
+#![forbid(unsafe_code)]
+
+mod appender;
+pub mod disk;
+mod failure;
+mod flusher;
+mod folder;
+mod format;
+mod log;
+mod options;
+mod pace;
+mod primitive;
+mod record;
+mod replay;
+mod room;
+mod segments;
+pub mod simulated;
+mod window;
+
+#[cfg(all(test, loom))]
+mod pace_model;
+
+pub use appender::{Appender, Reservation};
+pub use disk::{Disk, DiskFile, LockOutcome, SystemDisk};
+pub use format::FORMAT_VERSION;
+pub use log::{Log, open};
+pub use options::{LogOptions, Loss, OnFailure, Progress};
+pub use record::{Payload, Record};

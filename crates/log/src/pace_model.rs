@@ -1,0 +1,154 @@
+//! loom models of [`crate::pace`].
+//!
+//! Workers append, finish, and wait; the flusher takes what is there and says what is durable. No worker may wait for ever (loom finds
+//! a deadlock), and none may be told that its commit is durable while its record is not on disk.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use crate::pace::{Pace, Turn};
+use crate::primitive::{AtomicU64, Mutex, Ordering, Step, check, check_without, weakened};
+use ankerdb_base::Timestamp;
+
+struct Model {
+    pace: Pace,
+    watermark: AtomicU64,
+    /// Timestamps of the records that are not taken yet, a buffer for each worker.
+    buffers: Vec<Mutex<Vec<u64>>>,
+    disk: Mutex<Vec<u64>>,
+}
+
+impl Model {
+    fn new(workers: usize) -> Model {
+        Model {
+            pace: Pace::new(Timestamp::ZERO),
+            watermark: AtomicU64::new(0),
+            buffers: (0..workers).map(|_| Mutex::new(Vec::new())).collect(),
+            disk: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// One commit, with the next timestamp after the watermark: those before it have finished.
+    fn commit(&self, worker: usize, timestamp: u64) {
+        self.buffers[worker].lock().push(timestamp);
+        self.pace.nudge();
+        self.watermark.store(timestamp, Ordering::Release);
+        self.wait(timestamp);
+    }
+
+    fn wait(&self, timestamp: u64) {
+        self.pace.wait(Timestamp(timestamp)).expect("the flusher is there");
+        assert!(self.disk.lock().contains(&timestamp), "told that a commit is durable which is not on disk");
+    }
+
+    fn flush(&self) {
+        let mut watermark = self.watermark.load(Ordering::Acquire);
+        for buffer in &self.buffers {
+            let taken = std::mem::take(&mut *buffer.lock());
+            self.disk.lock().extend(taken);
+        }
+        if weakened(Step::WatermarkFirst) {
+            watermark = self.watermark.load(Ordering::Acquire);
+        }
+        if watermark > self.pace.durable().0 {
+            self.pace.announce(Timestamp(watermark));
+        }
+    }
+
+    fn run_flusher(&self) {
+        loop {
+            self.flush();
+            let mut has_work = || self.buffers.iter().any(|buffer| !buffer.lock().is_empty());
+            if self.pace.rest(None, &mut has_work) == Turn::Stop {
+                break;
+            }
+        }
+        self.flush();
+        self.pace.end();
+    }
+}
+
+/// One commit, and the end.
+fn one_commit() {
+    let model = Arc::new(Model::new(1));
+    let flushing = Arc::clone(&model);
+    let flusher = thread::spawn(move || flushing.run_flusher());
+    model.commit(0, 1);
+    model.pace.stop();
+    flusher.join().unwrap();
+}
+
+/// A commit that nobody waits for is on disk when the log is closed; the one before it was waited for by a reader.
+fn reader_and_commit() {
+    let model = Arc::new(Model::new(1));
+    let flushing = Arc::clone(&model);
+    let flusher = thread::spawn(move || flushing.run_flusher());
+    let reading = Arc::clone(&model);
+    let reader = thread::spawn(move || {
+        let seen = reading.watermark.load(Ordering::Acquire);
+        if seen > 0 {
+            reading.wait(seen);
+        }
+    });
+    model.buffers[0].lock().push(1);
+    model.pace.nudge();
+    model.watermark.store(1, Ordering::Release);
+    reader.join().unwrap();
+    model.pace.stop();
+    flusher.join().unwrap();
+    assert_eq!(*model.disk.lock(), [1]);
+}
+
+#[test]
+fn a_commit_is_woken_and_on_disk() {
+    check(3, one_commit);
+}
+
+#[test]
+fn a_reader_is_woken_and_what_nobody_waits_for_is_flushed() {
+    check(2, reader_and_commit);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn a_flusher_that_looks_before_it_sleeps_sleeps_on() {
+    check_without(Step::SleepsBeforeItLooks, reader_that_relies_on_the_append);
+}
+
+/// Only the append wakes the flusher: the worker looks at what is durable until its record is on disk.
+fn reader_that_relies_on_the_append() {
+    let model = Arc::new(Model::new(1));
+    let flushing = Arc::clone(&model);
+    let flusher = thread::spawn(move || flushing.run_flusher());
+    model.watermark.store(1, Ordering::Release);
+    model.buffers[0].lock().push(1);
+    model.pace.nudge();
+    // Without another wake-up the flusher must come by itself.
+    model.pace.wait_without_waking(Timestamp(1));
+    model.pace.stop();
+    flusher.join().unwrap();
+}
+
+#[test]
+fn an_append_alone_wakes_the_flusher() {
+    check(3, reader_that_relies_on_the_append);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn a_waiter_that_does_not_wake_waits_for_ever() {
+    check_without(Step::WaiterWakes, one_commit);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn a_flusher_that_wakes_without_the_lock_misses_a_waiter() {
+    check_without(Step::WakesUnderLock, one_commit);
+}
+
+#[test]
+#[should_panic = "told that a commit is durable"]
+fn a_watermark_read_after_the_buffers_says_too_much() {
+    check_without(Step::WatermarkFirst, one_commit);
+}

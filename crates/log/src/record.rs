@@ -1,0 +1,50 @@
+//! What is read back.
+
+use ankerdb_base::Timestamp;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// A record of the log.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The caller's.
+    pub kind: u8,
+    /// That of the commit; [`Timestamp::ZERO`] if the record is not one of a commit's.
+    pub timestamp: Timestamp,
+    /// Which run of the server wrote it, from 1. Numbers that the caller puts into records, such as those of transactions, begin
+    /// again with each run.
+    pub incarnation: u64,
+    /// The caller's bytes.
+    pub payload: Payload,
+}
+
+/// Bytes of a record. Cheap to clone and to send to other threads; it keeps the memory of all records that were written in one
+/// flush, so what is kept for long is better copied.
+#[derive(Clone)]
+pub struct Payload {
+    chunk: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl Payload {
+    /// The range must lie in the chunk.
+    pub(crate) fn new(chunk: &Arc<Vec<u8>>, range: Range<usize>) -> Payload {
+        assert!(range.start <= range.end && range.end <= chunk.len());
+        Payload { chunk: Arc::clone(chunk), range }
+    }
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.chunk[self.range.clone()]
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}
