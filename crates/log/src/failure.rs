@@ -34,19 +34,26 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Error {
-        let (state, hint) = match failure.error.kind() {
-            _ if failure.is_full() => (SqlState::DiskFull, "Make room on the disk."),
+impl Failure {
+    /// What a caller of the log is told. (A conversion by `?` would take part in how other crates' errors are inferred.)
+    pub(crate) fn into_error(self) -> Error {
+        let (state, hint) = match self.error.kind() {
+            _ if self.is_full() => (SqlState::DiskFull, "Make room on the disk."),
             ErrorKind::NotFound => (SqlState::UndefinedFile, ""),
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                 (SqlState::InsufficientPrivilege, "The server must be able to read and write the folder.")
             }
             _ => (SqlState::IoError, ""),
         };
-        let error = Error::new(state, failure.to_string());
+        let error = Error::new(state, self.to_string());
         if hint.is_empty() { error } else { error.with_hint(hint) }
     }
+}
+
+/// [`Failure::of`] as an error.
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let failure = Failure::of(action, path);
+    move |error| failure(error).into_error()
 }
 
 /// XX001: a file does not have what was written into it.

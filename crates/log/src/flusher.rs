@@ -16,7 +16,7 @@ use crate::pace::Turn;
 use crate::primitive::{Step, weakened};
 use crate::room::{COVER_COST, record_cost};
 use crate::segments::Segments;
-use ankerdb_base::{Error, Timestamp};
+use ankerdb_base::Timestamp;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,7 +209,7 @@ impl Flusher {
             }
             Err(failure) if failure.is_full() => {
                 self.is_refused = true;
-                self.shared.room.refuse(Error::from(failure));
+                self.shared.room.refuse(failure.into_error());
                 Ok(false)
             }
             Err(failure) => Err(failure),

@@ -8,7 +8,7 @@
 //! | `*.tmp` | something that was being made; removed when the log is opened |
 
 use crate::disk::{Disk, DiskFile, LockOutcome, read_full, write_full};
-use crate::failure::{Failure, damaged};
+use crate::failure::{Failure, damaged, failed};
 use crate::format::{
     DatabaseBits, FORMAT_VERSION, IDENTITY_BYTES, Refused, SEGMENT_HEADER_BYTES, SegmentHeader,
     decode_identity, encode_identity,
@@ -49,20 +49,20 @@ fn segment_number(name: &str) -> Option<u64> {
 
 /// Locks the folder, and makes it a log's if it is empty.
 pub(crate) fn open_folder(disk: &dyn Disk, folder: &Path, segment_bytes: u64) -> Result<Folder> {
-    disk.create_folder(folder).map_err(Failure::of("create the folder", folder))?;
+    disk.create_folder(folder).map_err(failed("create the folder", folder))?;
     let lock = take_lock(disk, &folder.join(LOCK))?;
-    let names = disk.list(folder).map_err(Failure::of("list the folder", folder))?;
+    let names = disk.list(folder).map_err(failed("list the folder", folder))?;
     if !names.iter().any(|name| name == IDENTITY) {
         create(disk, folder, &names, segment_bytes)?;
     }
     let database = read_identity(disk, &folder.join(IDENTITY))?;
-    let names = disk.list(folder).map_err(Failure::of("list the folder", folder))?;
+    let names = disk.list(folder).map_err(failed("list the folder", folder))?;
     for name in names.iter().filter(|name| *name == IDENTITY_TMP || *name == SEGMENT_TMP) {
         let path = folder.join(name);
-        disk.remove(&path).map_err(Failure::of("remove", &path))?;
+        disk.remove(&path).map_err(failed("remove", &path))?;
     }
     // Names that a process before this one gave and that were not synced must not be built upon.
-    disk.sync_folder(folder).map_err(Failure::of("sync the folder", folder))?;
+    disk.sync_folder(folder).map_err(failed("sync the folder", folder))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
     numbers.sort_unstable();
     if let Some(missing) = (1..).find(|number| numbers.get(*number as usize - 1) != Some(number))
@@ -81,7 +81,7 @@ pub(crate) fn missing_segment(path: &Path) -> Error {
 }
 
 fn take_lock(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Any + Send + Sync>> {
-    match disk.lock(path).map_err(Failure::of("lock", path))? {
+    match disk.lock(path).map_err(failed("lock", path))? {
         LockOutcome::Locked(lock) => Ok(lock),
         LockOutcome::TakenBy(process) => {
             let process = process.map_or("another process".to_owned(), |pid| format!("process {pid}"));
@@ -112,39 +112,40 @@ fn create(disk: &dyn Disk, folder: &Path, names: &[String], segment_bytes: u64) 
             let hint = "Choose another folder.";
             return Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message).with_hint(hint));
         }
-        disk.remove(&path).map_err(Failure::of("remove", &path))?;
+        disk.remove(&path).map_err(failed("remove", &path))?;
     }
     let database = random_bits();
     let mut making =
-        MakingSegment::begin(disk, folder, SegmentHeader { database, number: 1, bytes: segment_bytes })?;
-    while making.step(disk, folder)?.is_none() {}
+        MakingSegment::begin(disk, folder, SegmentHeader { database, number: 1, bytes: segment_bytes })
+            .map_err(Failure::into_error)?;
+    while making.step(disk, folder).map_err(Failure::into_error)?.is_none() {}
     let path = folder.join(IDENTITY_TMP);
-    let file = disk.create(&path).map_err(Failure::of("create", &path))?;
-    write_full(&*file, &encode_identity(&database), 0).map_err(Failure::of("write", &path))?;
-    file.sync().map_err(Failure::of("sync", &path))?;
-    disk.rename(&path, &folder.join(IDENTITY)).map_err(Failure::of("rename", &path))?;
-    disk.sync_folder(folder).map_err(Failure::of("sync the folder", folder))?;
+    let file = disk.create(&path).map_err(failed("create", &path))?;
+    write_full(&*file, &encode_identity(&database), 0).map_err(failed("write", &path))?;
+    file.sync().map_err(failed("sync", &path))?;
+    disk.rename(&path, &folder.join(IDENTITY)).map_err(failed("rename", &path))?;
+    disk.sync_folder(folder).map_err(failed("sync the folder", folder))?;
     Ok(())
 }
 
 /// Whether there is no chunk in the segment, nor a trace of one.
 fn is_blank_segment(disk: &dyn Disk, path: &Path) -> Result<bool> {
-    let file = disk.open(path).map_err(Failure::of("open", path))?;
-    let length = file.length().map_err(Failure::of("read", path))?;
+    let file = disk.open(path).map_err(failed("open", path))?;
+    let length = file.length().map_err(failed("read", path))?;
     let mut is_blank = true;
     Window::new(&*file, length)
         .scan(SEGMENT_HEADER_BYTES as u64, &mut |_, _| {
             is_blank = false;
             true
         })
-        .map_err(Failure::of("read", path))?;
+        .map_err(failed("read", path))?;
     Ok(is_blank)
 }
 
 fn read_identity(disk: &dyn Disk, path: &Path) -> Result<DatabaseBits> {
-    let file = disk.open(path).map_err(Failure::of("open", path))?;
+    let file = disk.open(path).map_err(failed("open", path))?;
     let mut bytes = [0; IDENTITY_BYTES];
-    read_full(&*file, &mut bytes, 0).map_err(Failure::of("read", path))?;
+    read_full(&*file, &mut bytes, 0).map_err(failed("read", path))?;
     decode_identity(&bytes).map_err(|refused| refusal(path, refused))
 }
 

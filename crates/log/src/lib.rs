@@ -51,4 +51,4 @@ pub use disk::{Disk, DiskFile, LockOutcome, SystemDisk};
 pub use format::FORMAT_VERSION;
 pub use log::{Log, open};
 pub use options::{LogOptions, Loss, OnFailure, Progress};
-pub use record::{Payload, Record};
+pub use record::{Payload, Record, Replay};

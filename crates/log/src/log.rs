@@ -7,7 +7,7 @@ use crate::flusher::{Flusher, Registry};
 use crate::folder::open_folder;
 use crate::options::{LogOptions, Loss, OnFailure};
 use crate::pace::Pace;
-use crate::record::Record;
+use crate::record::Replay;
 use crate::replay::replay;
 use crate::room::{Room, closed};
 use crate::segments::Segments;
@@ -40,19 +40,14 @@ enum Stage {
 }
 
 /// Opens the log in a folder, which is created if it is not there, and made a log's if it is empty. All records that were
-/// acknowledged, and possibly some more, go to `visit`: those of commits in the order of their timestamps, those without a timestamp
+/// acknowledged, and possibly some more, go to `visit`, in each pass that it wants: those of commits in the order of their timestamps, those without a timestamp
 /// in the order in which they were flushed, each of these before all commits that were appended after it.
 ///
 /// # Errors
 /// 55006 if another process is at work in the folder; XX001 if something is damaged, missing or another database's; 0A000 if it is of
 /// a newer format; 53100 if there is no room; 42501 and 58030 if files cannot be read or written. Nothing is changed then but the
 /// torn end, which is cut. Errors of `visit` are passed on.
-pub fn open(
-    disk: Arc<dyn Disk>,
-    folder: &Path,
-    options: &LogOptions,
-    visit: &mut dyn FnMut(Record) -> Result<()>,
-) -> Result<Log> {
+pub fn open(disk: Arc<dyn Disk>, folder: &Path, options: &LogOptions, visit: &mut dyn Replay) -> Result<Log> {
     let segment_bytes = options.segment_bytes();
     let record_bytes_max = options.record_bytes_max();
     let opened = open_folder(&*disk, folder, segment_bytes)?;

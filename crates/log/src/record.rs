@@ -1,6 +1,6 @@
 //! What is read back.
 
-use ankerdb_base::Timestamp;
+use ankerdb_base::{Result, Timestamp};
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -17,6 +17,29 @@ pub struct Record {
     pub incarnation: u64,
     /// The caller's bytes.
     pub payload: Payload,
+}
+
+/// Who is told what a log has. A closure over records is one that reads it once.
+pub trait Replay {
+    /// A record.
+    ///
+    /// # Errors
+    /// Those that end the opening of the log.
+    fn record(&mut self, record: Record) -> Result<()>;
+
+    /// Whether the log is to be read once more, when all records have been told.
+    ///
+    /// # Errors
+    /// Those that end the opening of the log.
+    fn wants_another_pass(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+}
+
+impl<F: FnMut(Record) -> Result<()>> Replay for F {
+    fn record(&mut self, record: Record) -> Result<()> {
+        self(record)
+    }
 }
 
 /// Bytes of a record. Cheap to clone and to send to other threads; it keeps the memory of all records that were written in one

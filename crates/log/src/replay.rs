@@ -10,14 +10,14 @@
 //! ends there, provided that there is no good one behind it; if there is one, the file was damaged later.
 
 use crate::disk::{Disk, DiskFile, write_full};
-use crate::failure::{Failure, damaged};
+use crate::failure::{damaged, failed};
 use crate::folder::{missing_segment, refusal, segment_path};
 use crate::format::{
     CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, DatabaseBits, Place, SEGMENT_HEADER_BYTES,
     SegmentHeader, record_at,
 };
 use crate::options::{LogOptions, Loss};
-use crate::record::{Payload, Record};
+use crate::record::{Payload, Record, Replay};
 use crate::segments::Segment;
 use crate::window::Window;
 use ankerdb_base::{Error, Result, SqlState, Timestamp};
@@ -44,29 +44,20 @@ pub(crate) fn replay(
     database: DatabaseBits,
     paths: &[PathBuf],
     options: &LogOptions,
-    visit: &mut dyn FnMut(Record) -> Result<()>,
+    visit: &mut dyn Replay,
 ) -> Result<Found> {
     let mut segments = open_segments(disk, folder, database, paths)?;
     let total = segments.iter().map(|segment| segment.bytes).sum();
-    let mut records = Records::new(visit);
-    let mut read = 0;
-    let mut end = 0;
-    while records.read_segment(&mut segments[end], database, &mut |bytes| {
-        if let Some(progress) = &options.progress {
-            progress(read + bytes, total);
-        }
-    })? {
-        read += segments[end].bytes;
-        end += 1;
-        if end == segments.len() {
-            return Err(missing_segment(&segment_path(folder, end as u64 + 1)));
-        }
-    }
+    let (mut records, mut end) = read_all(folder, database, &mut segments, options, total, visit)?;
     let loss = find_loss(&segments[end..], database, records.search_from)?;
     if let Some(loss) = &loss
         && !options.recover_to_last_valid
     {
         return Err(damaged(&loss.file, loss.offset, "there are good records behind it"));
+    }
+    while records.visit.wants_another_pass()? {
+        segments.iter_mut().for_each(|segment| segment.position = SEGMENT_HEADER_BYTES as u64);
+        (records, end) = read_all(folder, database, &mut segments, options, total, records.visit)?;
     }
     let found = Found {
         incarnation: records.incarnation,
@@ -82,6 +73,32 @@ pub(crate) fn replay(
     Ok(found)
 }
 
+/// Reads all records; returns what was found, and the segment in which the log ends.
+fn read_all<'a>(
+    folder: &Path,
+    database: DatabaseBits,
+    segments: &mut [Segment],
+    options: &LogOptions,
+    total: u64,
+    visit: &'a mut dyn Replay,
+) -> Result<(Records<'a>, usize)> {
+    let mut records = Records::new(visit);
+    let mut read = 0;
+    let mut end = 0;
+    while records.read_segment(&mut segments[end], database, &mut |bytes| {
+        if let Some(progress) = &options.progress {
+            progress(read + bytes, total);
+        }
+    })? {
+        read += segments[end].bytes;
+        end += 1;
+        if end == segments.len() {
+            return Err(missing_segment(&segment_path(folder, end as u64 + 1)));
+        }
+    }
+    Ok((records, end))
+}
+
 /// Opens all segments and looks whether they are those of this database.
 fn open_segments(
     disk: &dyn Disk,
@@ -91,10 +108,10 @@ fn open_segments(
 ) -> Result<Vec<Segment>> {
     let mut segments = Vec::with_capacity(paths.len());
     for (path, number) in paths.iter().zip(1..) {
-        let file = disk.open(path).map_err(Failure::of("open", path))?;
-        let length = file.length().map_err(Failure::of("read", path))?;
+        let file = disk.open(path).map_err(failed("open", path))?;
+        let length = file.length().map_err(failed("read", path))?;
         let mut window = Window::new(&*file, length);
-        let bytes = window.get(0, SEGMENT_HEADER_BYTES).map_err(Failure::of("read", path))?;
+        let bytes = window.get(0, SEGMENT_HEADER_BYTES).map_err(failed("read", path))?;
         let Some(bytes) = bytes.first_chunk() else {
             return Err(damaged(path, length, "the file is too short"));
         };
@@ -118,7 +135,7 @@ fn open_segments(
 
 /// Puts the records of chunks into their order.
 struct Records<'a> {
-    visit: &'a mut dyn FnMut(Record) -> Result<()>,
+    visit: &'a mut dyn Replay,
     incarnation: u64,
     chunks: u64,
     last_timestamp: Timestamp,
@@ -128,7 +145,7 @@ struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    fn new(visit: &'a mut dyn FnMut(Record) -> Result<()>) -> Records<'a> {
+    fn new(visit: &'a mut dyn Replay) -> Records<'a> {
         Records {
             visit,
             incarnation: 0,
@@ -154,7 +171,7 @@ impl<'a> Records<'a> {
             let offset = segment.position;
             let place = Place { database, segment: segment.number, offset };
             self.search_from = offset + CHUNK_ALIGNMENT;
-            let bytes = window.get(offset, CHUNK_HEADER_BYTES).map_err(Failure::of("read", &path))?;
+            let bytes = window.get(offset, CHUNK_HEADER_BYTES).map_err(failed("read", &path))?;
             let Some(header) = ChunkHeader::decode(bytes, &place) else { return Ok(false) };
             if header.number != self.chunks + 1 || header.incarnation < self.incarnation {
                 let what = format!("chunk {} follows chunk {}", header.number, self.chunks);
@@ -202,7 +219,7 @@ impl<'a> Records<'a> {
                 payload: Payload::new(&payload, record.payload),
             };
             if record.timestamp == Timestamp::ZERO {
-                (self.visit)(record)?;
+                self.visit.record(record)?;
             } else {
                 self.last_timestamp = self.last_timestamp.max(record.timestamp);
                 self.held_back.push(record);
@@ -212,7 +229,7 @@ impl<'a> Records<'a> {
         self.held_back.sort_by_key(|record| record.timestamp);
         let covered = self.held_back.partition_point(|record| record.timestamp <= header.covered);
         for record in self.held_back.drain(..covered) {
-            (self.visit)(record)?;
+            self.visit.record(record)?;
         }
         Ok(())
     }
@@ -221,7 +238,7 @@ impl<'a> Records<'a> {
 fn unreadable(path: &Path, bytes: usize, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::OutOfMemory => Error::out_of_memory(bytes),
-        _ => Failure::of("read", path)(error).into(),
+        _ => failed("read", path)(error),
     }
 }
 
@@ -248,7 +265,7 @@ fn last_trace(segment: &Segment, from: u64) -> Result<u64> {
         false
     };
     let scanned = Window::new(&*segment.file, segment.bytes).scan(from, note);
-    scanned.map_err(Failure::of("read", &segment.path))?;
+    scanned.map_err(failed("read", &segment.path))?;
     Ok(last)
 }
 
@@ -258,7 +275,7 @@ fn has_chunk(segment: &Segment, database: DatabaseBits, from: u64, to: u64) -> R
     let mut offset = from;
     while offset < to {
         let place = Place { database, segment: segment.number, offset };
-        let bytes = window.get(offset, CHUNK_HEADER_BYTES).map_err(Failure::of("read", &segment.path))?;
+        let bytes = window.get(offset, CHUNK_HEADER_BYTES).map_err(failed("read", &segment.path))?;
         if bytes.starts_with(&CHUNK_MAGIC.to_le_bytes()) && ChunkHeader::decode(bytes, &place).is_some() {
             return Ok(true);
         }
@@ -290,17 +307,17 @@ fn cut(
     // From the last one on, so that no gap is left if this is interrupted.
     let has_removed = ready.len() > usable;
     for segment in ready.drain(usable..).rev() {
-        disk.remove(&segment.path).map_err(Failure::of("remove", &segment.path))?;
+        disk.remove(&segment.path).map_err(failed("remove", &segment.path))?;
     }
     if has_removed {
-        disk.sync_folder(folder).map_err(Failure::of("sync the folder", folder))?;
+        disk.sync_folder(folder).map_err(failed("sync the folder", folder))?;
     }
     let ended = &segments[end];
     clear(&*ended.file, ended.position, last_trace(ended, ended.position)?)
-        .map_err(Failure::of("clear the torn end of", &ended.path))?;
+        .map_err(failed("clear the torn end of", &ended.path))?;
     // A server that was killed may have left these unsynced: what is built upon them must not outlive them.
     for segment in &segments[end.saturating_sub(1)..] {
-        segment.file.sync().map_err(Failure::of("sync", &segment.path))?;
+        segment.file.sync().map_err(failed("sync", &segment.path))?;
     }
     Ok(ready)
 }

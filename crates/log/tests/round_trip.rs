@@ -186,7 +186,7 @@ fn many_threads_on_the_systems_disk() {
     assert!(second.message().contains(&format!("process {}", std::process::id())), "{second}");
     log.close().expect("closed");
     let mut timestamps = Vec::new();
-    let log = open(disk, &folder, &options, &mut |record| {
+    let log = open(disk, &folder, &options, &mut |record: ankerdb_log::Record| {
         timestamps.push(record.timestamp.0);
         Ok(())
     });
