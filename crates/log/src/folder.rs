@@ -31,8 +31,10 @@ const ZEROED_AT_ONCE: u64 = 1 << 20;
 /// A folder that this process has locked.
 pub(crate) struct Folder {
     pub(crate) database: DatabaseBits,
-    /// Of all segments there are, from 1.
+    /// Of the segments from 1 on, without a gap.
     pub(crate) segments: Vec<PathBuf>,
+    /// Of those behind a gap.
+    pub(crate) strays: Vec<PathBuf>,
     pub(crate) lock: Box<dyn Any + Send + Sync>,
 }
 
@@ -47,8 +49,13 @@ fn segment_number(name: &str) -> Option<u64> {
         .then(|| digits.parse().ok())?
 }
 
-/// Locks the folder, and makes it a log's if it is empty.
-pub(crate) fn open_folder(disk: &dyn Disk, folder: &Path, segment_bytes: u64) -> Result<Folder> {
+/// Locks the folder, and makes it a log's if it is empty. A missing segment is an error, unless what lies behind it may be lost.
+pub(crate) fn open_folder(
+    disk: &dyn Disk,
+    folder: &Path,
+    segment_bytes: u64,
+    may_lose: bool,
+) -> Result<Folder> {
     disk.create_folder(folder).map_err(failed("create the folder", folder))?;
     let lock = take_lock(disk, &folder.join(LOCK))?;
     let names = disk.list(folder).map_err(failed("list the folder", folder))?;
@@ -65,19 +72,22 @@ pub(crate) fn open_folder(disk: &dyn Disk, folder: &Path, segment_bytes: u64) ->
     disk.sync_folder(folder).map_err(failed("sync the folder", folder))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
     numbers.sort_unstable();
-    if let Some(missing) = (1..).find(|number| numbers.get(*number as usize - 1) != Some(number))
-        && (missing as usize) <= numbers.len().max(1)
-    {
-        return Err(missing_segment(&segment_path(folder, missing)));
+    let present = numbers.iter().zip(1..).take_while(|(number, expected)| *number == expected).count();
+    let is_gap = present == 0 || present < numbers.len();
+    if is_gap && !(may_lose && present > 0) {
+        return Err(missing_segment(&segment_path(folder, present as u64 + 1)));
     }
-    let segments = numbers.iter().map(|number| segment_path(folder, *number)).collect();
-    Ok(Folder { database, segments, lock })
+    let mut segments: Vec<PathBuf> = numbers.iter().map(|number| segment_path(folder, *number)).collect();
+    let strays = segments.split_off(present);
+    Ok(Folder { database, segments, strays, lock })
 }
 
 /// XX001: a segment is not there.
 pub(crate) fn missing_segment(path: &Path) -> Error {
     let message = format!("a segment of the log is missing: \"{}\"", path.display());
-    Error::new(SqlState::DataCorrupted, message).with_hint("Restore the file from a copy.")
+    Error::new(SqlState::DataCorrupted, message).with_hint(
+        "Restore the file from a copy. To give up everything from there on, start once with recovery to the last valid record.",
+    )
 }
 
 fn take_lock(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Any + Send + Sync>> {
@@ -115,9 +125,8 @@ fn create(disk: &dyn Disk, folder: &Path, names: &[String], segment_bytes: u64) 
         disk.remove(&path).map_err(failed("remove", &path))?;
     }
     let database = random_bits();
-    let mut making =
-        MakingSegment::begin(disk, folder, SegmentHeader { database, number: 1, bytes: segment_bytes })
-            .map_err(Failure::into_error)?;
+    let header = SegmentHeader { database, number: 1, bytes: segment_bytes };
+    let mut making = MakingSegment::begin(disk, folder, header).map_err(Failure::into_error)?;
     while making.step(disk, folder).map_err(Failure::into_error)?.is_none() {}
     let path = folder.join(IDENTITY_TMP);
     let file = disk.create(&path).map_err(failed("create", &path))?;

@@ -7,6 +7,7 @@
 //! | `format` | which byte means what? |
 //! | `folder` | whose folder is it, and is another server at work there? |
 //! | `replay` | which records come back, in which order, and which do not? |
+//! | `ending` | where does the log end, is that a torn end or damage, and what must be done there? |
 //! | `segments` | where does the next chunk go, and is there room for it? |
 //! | `room` | may this transaction still be given a timestamp, or is the disk full? |
 //! | `appender` | how does a worker leave a record without waiting for anybody? |
@@ -28,6 +29,7 @@
 
 mod appender;
 pub mod disk;
+mod ending;
 mod failure;
 mod flusher;
 mod folder;

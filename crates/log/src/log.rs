@@ -50,8 +50,8 @@ enum Stage {
 pub fn open(disk: Arc<dyn Disk>, folder: &Path, options: &LogOptions, visit: &mut dyn Replay) -> Result<Log> {
     let segment_bytes = options.segment_bytes();
     let record_bytes_max = options.record_bytes_max();
-    let opened = open_folder(&*disk, folder, segment_bytes)?;
-    let found = replay(&*disk, folder, opened.database, &opened.segments, options, visit)?;
+    let opened = open_folder(&*disk, folder, segment_bytes, options.recover_to_last_valid)?;
+    let found = replay(&*disk, folder, &opened, options, visit)?;
     let incarnation = found.incarnation + 1;
     let segments = Segments {
         disk,

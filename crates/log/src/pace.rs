@@ -56,7 +56,8 @@ pub(crate) struct NotDurable;
 /// See the module.
 pub(crate) struct Pace {
     durable: AtomicU64,
-    /// Whether the flusher waits for work, or is about to.
+    /// Whether the flusher waits for work, or is about to. Changed by read-modify-writes alone, so that of two changes the later one
+    /// is known: each reads what the one before has written.
     is_asleep: AtomicBool,
     control: Mutex<Control>,
     flusher: Condvar,
@@ -125,17 +126,6 @@ impl Pace {
         if self.durable() >= commit { Ok(()) } else { Err(NotDurable) }
     }
 
-    /// W2 and W4 without W3, to see that an append wakes the flusher by itself.
-    #[cfg(all(test, loom))]
-    pub(crate) fn wait_without_waking(&self, commit: Timestamp) {
-        let mut control = self.control.lock();
-        control.waiting += 1;
-        while self.durable() < commit {
-            wait(&self.waiters, &mut control);
-        }
-        control.waiting -= 1;
-    }
-
     /// F6 and F7: everything up to here is on disk.
     pub(crate) fn announce(&self, durable: Timestamp) {
         self.durable.store(durable.0, Ordering::Release);
@@ -149,7 +139,7 @@ impl Pace {
     pub(crate) fn rest(&self, longest: Option<Duration>, has_work: &mut dyn FnMut() -> bool) -> Turn {
         let mut control = self.control.lock();
         let early_look = weakened(Step::SleepsBeforeItLooks) && has_work();
-        self.is_asleep.store(true, Ordering::Release);
+        self.is_asleep.swap(true, Ordering::AcqRel);
         let look = |has_work: &mut dyn FnMut() -> bool| match weakened(Step::SleepsBeforeItLooks) {
             true => early_look,
             false => has_work(),
@@ -166,7 +156,7 @@ impl Pace {
                 }
             }
         }
-        self.is_asleep.store(false, Ordering::Release);
+        self.is_asleep.swap(false, Ordering::AcqRel);
         if control.is_stopping { Turn::Stop } else { Turn::Flush }
     }
 

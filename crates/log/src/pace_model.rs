@@ -8,7 +8,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use crate::pace::{Pace, Turn};
-use crate::primitive::{AtomicU64, Mutex, Ordering, Step, check, check_without, weakened};
+use crate::primitive::{AtomicU64, Condvar, Mutex, Ordering, Step, check, check_without, wait, weakened};
 use ankerdb_base::Timestamp;
 
 struct Model {
@@ -17,6 +17,7 @@ struct Model {
     /// Timestamps of the records that are not taken yet, a buffer for each worker.
     buffers: Vec<Mutex<Vec<u64>>>,
     disk: Mutex<Vec<u64>>,
+    written: Condvar,
 }
 
 impl Model {
@@ -26,6 +27,7 @@ impl Model {
             watermark: AtomicU64::new(0),
             buffers: (0..workers).map(|_| Mutex::new(Vec::new())).collect(),
             disk: Mutex::new(Vec::new()),
+            written: Condvar::new(),
         }
     }
 
@@ -46,7 +48,9 @@ impl Model {
         let mut watermark = self.watermark.load(Ordering::Acquire);
         for buffer in &self.buffers {
             let taken = std::mem::take(&mut *buffer.lock());
-            self.disk.lock().extend(taken);
+            let mut disk = self.disk.lock();
+            disk.extend(taken);
+            self.written.notify_all();
         }
         if weakened(Step::WatermarkFirst) {
             watermark = self.watermark.load(Ordering::Acquire);
@@ -79,6 +83,36 @@ fn one_commit() {
     flusher.join().unwrap();
 }
 
+/// Two workers; the watermark passes the second commit only when the first has finished, too.
+fn two_commits() {
+    let model = Arc::new(Model::new(2));
+    let flushing = Arc::clone(&model);
+    let flusher = thread::spawn(move || flushing.run_flusher());
+    let finished = Arc::new(Mutex::new([false; 2]));
+    let work = |worker: usize, model: &Model, finished: &Mutex<[bool; 2]>| {
+        let timestamp = worker as u64 + 1;
+        model.buffers[worker].lock().push(timestamp);
+        model.pace.nudge();
+        let watermark = {
+            let mut finished = finished.lock();
+            finished[worker] = true;
+            let watermark = finished.iter().take_while(|is_finished| **is_finished).count() as u64;
+            model.watermark.store(watermark, Ordering::Release);
+            watermark
+        };
+        if watermark >= timestamp {
+            model.wait(timestamp);
+        }
+    };
+    let (other, others) = (Arc::clone(&model), Arc::clone(&finished));
+    let worker = thread::spawn(move || work(1, &other, &others));
+    work(0, &model, &finished);
+    worker.join().unwrap();
+    model.pace.stop();
+    flusher.join().unwrap();
+    assert_eq!(model.disk.lock().len(), 2);
+}
+
 /// A commit that nobody waits for is on disk when the log is closed; the one before it was waited for by a reader.
 fn reader_and_commit() {
     let model = Arc::new(Model::new(1));
@@ -102,37 +136,44 @@ fn reader_and_commit() {
 
 #[test]
 fn a_commit_is_woken_and_on_disk() {
-    check(3, one_commit);
+    check(5, one_commit);
+}
+
+#[test]
+fn two_workers_are_woken() {
+    check(2, two_commits);
 }
 
 #[test]
 fn a_reader_is_woken_and_what_nobody_waits_for_is_flushed() {
-    check(2, reader_and_commit);
+    check(3, reader_and_commit);
 }
 
 #[test]
 #[should_panic = "deadlock"]
 fn a_flusher_that_looks_before_it_sleeps_sleeps_on() {
-    check_without(Step::SleepsBeforeItLooks, reader_that_relies_on_the_append);
+    check_without(Step::SleepsBeforeItLooks, commit_that_nobody_waits_for);
 }
 
-/// Only the append wakes the flusher: the worker looks at what is durable until its record is on disk.
-fn reader_that_relies_on_the_append() {
+/// Nobody waits for the commit to be durable (`synchronous_commit = off`): only the append wakes the flusher.
+fn commit_that_nobody_waits_for() {
     let model = Arc::new(Model::new(1));
     let flushing = Arc::clone(&model);
     let flusher = thread::spawn(move || flushing.run_flusher());
-    model.watermark.store(1, Ordering::Release);
     model.buffers[0].lock().push(1);
     model.pace.nudge();
-    // Without another wake-up the flusher must come by itself.
-    model.pace.wait_without_waking(Timestamp(1));
+    let mut disk = model.disk.lock();
+    while !disk.contains(&1) {
+        wait(&model.written, &mut disk);
+    }
+    drop(disk);
     model.pace.stop();
     flusher.join().unwrap();
 }
 
 #[test]
 fn an_append_alone_wakes_the_flusher() {
-    check(3, reader_that_relies_on_the_append);
+    check(5, commit_that_nobody_waits_for);
 }
 
 #[test]

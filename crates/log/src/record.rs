@@ -19,7 +19,7 @@ pub struct Record {
     pub payload: Payload,
 }
 
-/// Who is told what a log has. A closure over records is one that reads it once.
+/// A reader of a log. A closure over records is one that reads it once.
 pub trait Replay {
     /// A record.
     ///

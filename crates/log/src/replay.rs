@@ -9,11 +9,12 @@
 //! A chunk is written when the one before is on disk, so at most the last one is torn. If there is no good chunk at a place, the log
 //! ends there, provided that there is no good one behind it; if there is one, the file was damaged later.
 
-use crate::disk::{Disk, DiskFile, write_full};
+use crate::disk::{Disk, read_full};
+use crate::ending::Ending;
 use crate::failure::{damaged, failed};
-use crate::folder::{missing_segment, refusal, segment_path};
+use crate::folder::{Folder, missing_segment, refusal, segment_path};
 use crate::format::{
-    CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, DatabaseBits, Place, SEGMENT_HEADER_BYTES,
+    CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, DatabaseBits, Place, Refused, SEGMENT_HEADER_BYTES,
     SegmentHeader, record_at,
 };
 use crate::options::{LogOptions, Loss};
@@ -40,37 +41,40 @@ pub(crate) struct Found {
 /// Reads all segments, cuts the torn end off, and syncs what a process before this one may have written without.
 pub(crate) fn replay(
     disk: &dyn Disk,
-    folder: &Path,
-    database: DatabaseBits,
-    paths: &[PathBuf],
+    path: &Path,
+    folder: &Folder,
     options: &LogOptions,
     visit: &mut dyn Replay,
 ) -> Result<Found> {
-    let mut segments = open_segments(disk, folder, database, paths)?;
+    let mut strays = folder.strays.clone();
+    let mut segments = open_segments(disk, path, folder, options.recover_to_last_valid, &mut strays)?;
     let total = segments.iter().map(|segment| segment.bytes).sum();
-    let (mut records, mut end) = read_all(folder, database, &mut segments, options, total, visit)?;
-    let loss = find_loss(&segments[end..], database, records.search_from)?;
+    let (mut records, end) = read_all(path, folder.database, &mut segments, options, total, visit)?;
+    let ending = Ending { end, search_from: records.search_from, last_chunk: records.last_chunk };
+    let loss =
+        ending.find_loss(&segments, folder.database, records.problem.is_some() || !strays.is_empty())?;
     if let Some(loss) = &loss
         && !options.recover_to_last_valid
     {
-        return Err(damaged(&loss.file, loss.offset, "there are good records behind it"));
+        let behind = || damaged(&loss.file, loss.offset, "there are good records behind it");
+        return Err(records.problem.unwrap_or_else(behind));
     }
     while records.visit.wants_another_pass()? {
         segments.iter_mut().for_each(|segment| segment.position = SEGMENT_HEADER_BYTES as u64);
-        (records, end) = read_all(folder, database, &mut segments, options, total, records.visit)?;
+        (records, _) = read_all(path, folder.database, &mut segments, options, total, records.visit)?;
     }
-    let found = Found {
-        incarnation: records.incarnation,
-        chunks: records.chunks,
-        last_timestamp: records.last_timestamp,
-        ready: cut(disk, folder, &mut segments, end, loss.is_some(), options.segment_bytes())?,
-        present: segments.pop().expect("the one that the log ends in"),
-        loss,
-    };
+    let ready = ending.cut(disk, path, &mut segments, &strays, loss.is_some(), options.segment_bytes())?;
     if let Some(progress) = &options.progress {
         progress(total, total);
     }
-    Ok(found)
+    Ok(Found {
+        incarnation: records.incarnation,
+        chunks: records.chunks,
+        last_timestamp: records.last_timestamp,
+        ready,
+        present: segments.pop().expect("the one that the log ends in"),
+        loss,
+    })
 }
 
 /// Reads all records; returns what was found, and the segment in which the log ends.
@@ -91,46 +95,68 @@ fn read_all<'a>(
         }
     })? {
         read += segments[end].bytes;
-        end += 1;
-        if end == segments.len() {
-            return Err(missing_segment(&segment_path(folder, end as u64 + 1)));
+        if end + 1 == segments.len() {
+            records.problem = Some(missing_segment(&segment_path(folder, end as u64 + 2)));
+            records.take_back(&mut segments[end]);
+            break;
         }
+        end += 1;
     }
     Ok((records, end))
 }
 
-/// Opens all segments and looks whether they are those of this database.
+/// Opens all segments and looks whether they are those of this database. If that is allowed, those from the first damaged one on
+/// become strays.
 fn open_segments(
+    disk: &dyn Disk,
+    path: &Path,
+    folder: &Folder,
+    may_lose: bool,
+    strays: &mut Vec<PathBuf>,
+) -> Result<Vec<Segment>> {
+    let mut segments = Vec::with_capacity(folder.segments.len());
+    for (file, number) in folder.segments.iter().zip(1..) {
+        match open_segment(disk, path, folder.database, file, number) {
+            Ok(Some(segment)) => segments.push(segment),
+            Ok(None) if may_lose && number > 1 => {
+                strays.splice(0..0, folder.segments[segments.len()..].iter().cloned());
+                break;
+            }
+            Ok(None) => return Err(refusal(file, Refused::Damaged)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(segments)
+}
+
+/// A segment with chunks to read; `None` if its header is damaged.
+fn open_segment(
     disk: &dyn Disk,
     folder: &Path,
     database: DatabaseBits,
-    paths: &[PathBuf],
-) -> Result<Vec<Segment>> {
-    let mut segments = Vec::with_capacity(paths.len());
-    for (path, number) in paths.iter().zip(1..) {
-        let file = disk.open(path).map_err(failed("open", path))?;
-        let length = file.length().map_err(failed("read", path))?;
-        let mut window = Window::new(&*file, length);
-        let bytes = window.get(0, SEGMENT_HEADER_BYTES).map_err(failed("read", path))?;
-        let Some(bytes) = bytes.first_chunk() else {
-            return Err(damaged(path, length, "the file is too short"));
-        };
-        let header = SegmentHeader::decode(bytes).map_err(|refused| refusal(path, refused))?;
-        if header.database != database {
-            let message = format!("\"{}\" is a segment of another database", path.display());
-            let hint = format!("Restore the file that belongs to \"{}\".", folder.display());
-            return Err(Error::new(SqlState::DataCorrupted, message).with_hint(hint));
-        }
-        if header.number != number {
-            let what = format!("it is segment {} by another name", header.number);
-            return Err(damaged(path, 0, &what));
-        }
-        drop(window);
-        let bytes = length.min(header.bytes) / CHUNK_ALIGNMENT * CHUNK_ALIGNMENT;
-        let position = SEGMENT_HEADER_BYTES as u64;
-        segments.push(Segment { number, path: path.clone(), file, position, bytes });
+    path: &Path,
+    number: u64,
+) -> Result<Option<Segment>> {
+    let file = disk.open(path).map_err(failed("open", path))?;
+    let length = file.length().map_err(failed("read", path))?;
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    read_full(&*file, &mut bytes, 0).map_err(failed("read", path))?;
+    let header = match SegmentHeader::decode(&bytes) {
+        Ok(header) => header,
+        Err(Refused::Damaged) => return Ok(None),
+        Err(refused) => return Err(refusal(path, refused)),
+    };
+    if header.database != database {
+        let message = format!("\"{}\" is a segment of another database", path.display());
+        let hint = format!("Restore the file that belongs to \"{}\".", folder.display());
+        return Err(Error::new(SqlState::DataCorrupted, message).with_hint(hint));
     }
-    Ok(segments)
+    if header.number != number {
+        return Err(damaged(path, 0, &format!("it is segment {} by another name", header.number)));
+    }
+    let bytes = length.min(header.bytes) / CHUNK_ALIGNMENT * CHUNK_ALIGNMENT;
+    let position = SEGMENT_HEADER_BYTES as u64;
+    Ok(Some(Segment { number, path: path.to_owned(), file, position, bytes }))
 }
 
 /// Puts the records of chunks into their order.
@@ -142,6 +168,10 @@ struct Records<'a> {
     held_back: Vec<Record>,
     /// Behind the chunk that is none: where a good one would be damage's proof.
     search_from: u64,
+    /// Segment and offset of the last good chunk.
+    last_chunk: Option<(u64, u64)>,
+    /// Why the log ends here although it should go on.
+    problem: Option<Error>,
 }
 
 impl<'a> Records<'a> {
@@ -153,6 +183,8 @@ impl<'a> Records<'a> {
             last_timestamp: Timestamp::ZERO,
             held_back: Vec::new(),
             search_from: 0,
+            last_chunk: None,
+            problem: None,
         }
     }
 
@@ -175,7 +207,8 @@ impl<'a> Records<'a> {
             let Some(header) = ChunkHeader::decode(bytes, &place) else { return Ok(false) };
             if header.number != self.chunks + 1 || header.incarnation < self.incarnation {
                 let what = format!("chunk {} follows chunk {}", header.number, self.chunks);
-                return Err(damaged(&path, offset, &what));
+                self.problem = Some(damaged(&path, offset, &what));
+                return Ok(false);
             }
             self.search_from = header.end(offset);
             let payload = window
@@ -186,6 +219,7 @@ impl<'a> Records<'a> {
                 return Ok(false);
             }
             self.chunks = header.number;
+            self.last_chunk = Some((segment.number, offset));
             segment.position = header.end(offset).min(segment.bytes);
             self.take(&header, payload, &path, offset)?;
             if header.is_end {
@@ -195,6 +229,15 @@ impl<'a> Records<'a> {
                 told = segment.position;
                 progress(told);
             }
+        }
+    }
+
+    /// The mark of the segment's end is none, as there is no next one.
+    fn take_back(&mut self, segment: &mut Segment) {
+        if let Some((_, offset)) = self.last_chunk.take() {
+            segment.position = offset;
+            self.search_from = offset + CHUNK_ALIGNMENT;
+            self.chunks -= 1;
         }
     }
 
@@ -240,95 +283,4 @@ fn unreadable(path: &Path, bytes: usize, error: io::Error) -> Error {
         io::ErrorKind::OutOfMemory => Error::out_of_memory(bytes),
         _ => failed("read", path)(error),
     }
-}
-
-/// Whether there is a good chunk behind the end of the log: at `search_from` in the first of these segments, or in the others.
-fn find_loss(segments: &[Segment], database: DatabaseBits, search_from: u64) -> Result<Option<Loss>> {
-    let ended = &segments[0];
-    let (mut is_lost, mut bytes) = (false, 0);
-    for (number, segment) in segments.iter().enumerate() {
-        let from = if number == 0 { search_from } else { SEGMENT_HEADER_BYTES as u64 };
-        let begins = if number == 0 { ended.position } else { from };
-        let last = last_trace(segment, begins)?;
-        bytes += last.saturating_sub(begins);
-        is_lost = is_lost || has_chunk(segment, database, from, last)?;
-    }
-    Ok(is_lost.then(|| Loss { file: ended.path.clone(), offset: ended.position, bytes }))
-}
-
-/// Where the last byte that is not zero ends, from a place on.
-fn last_trace(segment: &Segment, from: u64) -> Result<u64> {
-    let mut last = from;
-    let note = &mut |offset: u64, piece: &[u8]| {
-        let trace = piece.iter().rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 1);
-        last = last.max(offset + trace);
-        false
-    };
-    let scanned = Window::new(&*segment.file, segment.bytes).scan(from, note);
-    scanned.map_err(failed("read", &segment.path))?;
-    Ok(last)
-}
-
-/// Whether a header of a chunk lies between two places.
-fn has_chunk(segment: &Segment, database: DatabaseBits, from: u64, to: u64) -> Result<bool> {
-    let mut window = Window::new(&*segment.file, segment.bytes);
-    let mut offset = from;
-    while offset < to {
-        let place = Place { database, segment: segment.number, offset };
-        let bytes = window.get(offset, CHUNK_HEADER_BYTES).map_err(failed("read", &segment.path))?;
-        if bytes.starts_with(&CHUNK_MAGIC.to_le_bytes()) && ChunkHeader::decode(bytes, &place).is_some() {
-            return Ok(true);
-        }
-        offset += CHUNK_ALIGNMENT;
-    }
-    Ok(false)
-}
-
-/// Leaves the segments up to the one that the log ends in, with nothing behind its end, and returns those that follow and are
-/// blank.
-fn cut(
-    disk: &dyn Disk,
-    folder: &Path,
-    segments: &mut Vec<Segment>,
-    end: usize,
-    is_loss: bool,
-    segment_bytes: u64,
-) -> Result<VecDeque<Segment>> {
-    let mut ready: VecDeque<Segment> = segments.drain(end + 1..).collect();
-    let mut usable = 0;
-    for segment in &ready {
-        let begin = SEGMENT_HEADER_BYTES as u64;
-        let is_blank = last_trace(segment, begin)? == begin;
-        if is_loss || !is_blank || segment.bytes != segment_bytes {
-            break;
-        }
-        usable += 1;
-    }
-    // From the last one on, so that no gap is left if this is interrupted.
-    let has_removed = ready.len() > usable;
-    for segment in ready.drain(usable..).rev() {
-        disk.remove(&segment.path).map_err(failed("remove", &segment.path))?;
-    }
-    if has_removed {
-        disk.sync_folder(folder).map_err(failed("sync the folder", folder))?;
-    }
-    let ended = &segments[end];
-    clear(&*ended.file, ended.position, last_trace(ended, ended.position)?)
-        .map_err(failed("clear the torn end of", &ended.path))?;
-    // A server that was killed may have left these unsynced: what is built upon them must not outlive them.
-    for segment in &segments[end.saturating_sub(1)..] {
-        segment.file.sync().map_err(failed("sync", &segment.path))?;
-    }
-    Ok(ready)
-}
-
-fn clear(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
-    let zeros = [0; 4096];
-    let mut at = from;
-    while at < to {
-        let length = (to - at).min(zeros.len() as u64);
-        write_full(file, &zeros[..length as usize], at)?;
-        at += length;
-    }
-    Ok(())
 }

@@ -177,6 +177,7 @@ impl SimulatedDisk {
     pub fn write_file(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.0.lock();
         let file = state.add_file(path);
+        state.folders.extend(path.parent().map(Path::to_owned));
         state.durable_names.insert(path.to_owned(), file);
         state
             .files

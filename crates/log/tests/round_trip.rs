@@ -2,9 +2,9 @@
 
 mod common;
 
-use ankerdb_base::{SqlState, Timestamp};
+use ankerdb_base::{Result, SqlState, Timestamp};
 use ankerdb_log::simulated::SimulatedDisk;
-use ankerdb_log::{LogOptions, SystemDisk, open};
+use ankerdb_log::{LogOptions, Record, Replay, SystemDisk, open};
 use common::{Order, commit, open_with, options, reopen, start};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -164,7 +164,7 @@ fn many_threads_on_the_systems_disk() {
     let folder = std::env::temp_dir().join(format!("ankerdb-log-{}", std::process::id()));
     let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
     let disk = Arc::new(SystemDisk);
-    let log = open(disk.clone(), &folder, &options, &mut |_| Ok(())).expect("opened");
+    let log = open(disk.clone(), &folder, &options, &mut |_: Record| Ok(())).expect("opened");
     let order = start(&log);
     std::thread::scope(|scope| {
         for worker in 0..8u64 {
@@ -181,12 +181,12 @@ fn many_threads_on_the_systems_disk() {
             });
         }
     });
-    let second = open(disk.clone(), &folder, &options, &mut |_| Ok(())).expect_err("in use");
+    let second = open(disk.clone(), &folder, &options, &mut |_: Record| Ok(())).expect_err("in use");
     assert_eq!(second.state(), SqlState::ObjectInUse);
     assert!(second.message().contains(&format!("process {}", std::process::id())), "{second}");
     log.close().expect("closed");
     let mut timestamps = Vec::new();
-    let log = open(disk, &folder, &options, &mut |record: ankerdb_log::Record| {
+    let log = open(disk, &folder, &options, &mut |record: Record| {
         timestamps.push(record.timestamp.0);
         Ok(())
     });
@@ -220,8 +220,41 @@ fn what_visit_says_is_passed_on() {
     let order = start(&log);
     commit(&log.appender(), &order, b"x").expect("room");
     log.close().expect("closed");
-    let refuse = &mut |_| Err(ankerdb_base::Error::new(SqlState::QueryCanceled, "no more"));
+    let refuse = &mut |_: Record| Err(ankerdb_base::Error::new(SqlState::QueryCanceled, "no more"));
     let error = open(Arc::new(disk.clone()), std::path::Path::new(common::FOLDER), &options(), refuse);
     assert_eq!(error.expect_err("refused").state(), SqlState::QueryCanceled);
     assert_eq!(open_with(&disk, &options()).expect("not locked").1.len(), 1);
+}
+
+#[test]
+fn the_log_is_read_in_as_many_passes_as_its_reader_wants() {
+    struct Thrice {
+        passes: Vec<Vec<u64>>,
+    }
+    impl Replay for Thrice {
+        fn record(&mut self, record: Record) -> Result<()> {
+            self.passes.last_mut().expect("a pass").push(record.timestamp.0);
+            Ok(())
+        }
+
+        fn wants_another_pass(&mut self) -> Result<bool> {
+            let wants = self.passes.len() < 3;
+            self.passes.extend(wants.then(Vec::new));
+            Ok(wants)
+        }
+    }
+    let disk = SimulatedDisk::new();
+    let (log, _) = reopen(&disk);
+    let order = start(&log);
+    let appender = log.appender();
+    let expected: Vec<u64> = (0..60).map(|_| commit(&appender, &order, &[3; 700]).expect("room").0).collect();
+    log.close().expect("closed");
+    let mut thrice = Thrice { passes: vec![Vec::new()] };
+    let log = open(Arc::new(disk.clone()), std::path::Path::new(common::FOLDER), &options(), &mut thrice);
+    let log = log.expect("opened");
+    assert_eq!(thrice.passes, [expected.clone(), expected.clone(), expected.clone()]);
+    let order = start(&log);
+    commit(&log.appender(), &order, b"behind").expect("room");
+    log.close().expect("closed");
+    assert_eq!(reopen(&disk).1.len(), expected.len() + 1);
 }

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+pub(crate) mod history;
+
 pub(crate) const FOLDER: &str = "log";
 
 /// What was read back.
