@@ -21,7 +21,7 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/ankerdb/clients"
 work="$(mktemp -d)"
 results="$cache/results"
 postgresql="" ankerdb="" strict=0 failed=0
-clients=(psycopg psycopg2 asyncpg sqlalchemy sqlalchemy-suite pandas django adbc pgjdbc node-postgres pgx pq sqlx tokio-postgres pgbench)
+clients=(psycopg psycopg2 asyncpg sqlalchemy sqlalchemy-suite pandas django adbc pgjdbc node-postgres pgx pq sqlx tokio-postgres pgbench go-tpc)
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "clients: $*"; exit 1; }
@@ -79,6 +79,8 @@ install_node() {
 
 install_go() { have go && (cd go && go build -o "$cache/go/" ./pgx ./pq); }
 
+install_go_tpc() { have go && (cd go-tpc && go build -o "$cache/go/" github.com/pingcap/go-tpc/cmd/go-tpc); }
+
 install_java() {
     have mvn && have javac || return
     mkdir -p "$cache/java" && cp java/pom.xml "$cache/java/" || return
@@ -95,6 +97,7 @@ language() {
         pgx | pq) echo go ;;
         sqlx | tokio-postgres) echo rust ;;
         pgbench) echo pgbench ;;
+        go-tpc) echo go_tpc ;;
         *) echo python ;;
     esac
 }
@@ -107,6 +110,7 @@ version() {
         pgjdbc) sed -nE 's/.*<version>([0-9.]{5,})<.*/\1/p' java/pom.xml ;;
         node-postgres) sed -nE 's/.*"pg": "([^"]*)".*/\1/p' node/package.json ;;
         pgx | pq) sed -nE "s:.*/$1(/v5)? v([0-9.]*)\$:\2:p" go/go.mod ;;
+        go-tpc) sed -nE 's:.*/go-tpc v([0-9.]*).*:\1:p' go-tpc/go.mod ;;
         sqlx | tokio-postgres) sed -nE "s/^$1 = .*\"=([0-9.]*)\".*/\1/p" rust/Cargo.toml ;;
         pgbench) "$(program pgbench)" --version | sed -E 's/.*\) ([0-9.]*).*/\1/' ;;
     esac
@@ -125,6 +129,7 @@ ask() {
         sqlx) limited "$cache/rust/debug/sqlx" ;;
         tokio-postgres) limited "$cache/rust/debug/tokio_postgres" ;;
         pgbench) pgbench_runs ;;
+        go-tpc) tpc_runs ;;
         *) limited "$cache/python/bin/python" -B -W ignore "python/${1}_client.py" ;;
     esac
 }
@@ -154,6 +159,20 @@ pgbench_runs() {
     told "without vacuum" "$bench" -n -S -t 50
     told "latency report" "$bench" -n -r -t 50 -c 2
     printf 'balances\t%s\n' "$(psql -qAt -c 'SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(tbalance) FROM pgbench_tellers), (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history)' 2>&1)"
+}
+
+# go-tpc's TPC-C: whether its parts went through, and which of the standard's conditions held; how fast it was is not compared.
+tpc_runs() {
+    local tpcc=("$cache/go/go-tpc" tpcc -d postgres -H "$PGHOST" -P "$PGPORT" -U "$PGUSER" -D "$PGDATABASE" --conn-params sslmode=disable --warehouses 1)
+    said() {
+        limited "${tpcc[@]}" "${@:2}" >"$work/tpcc" 2>&1 || echo "it ended with $?" >>"$work/tpcc"
+        sed -nE "s/^begin to check warehouse .* at condition (.*)/$1: condition \1\tlooked at/p" "$work/tpcc" | sort -V
+        printf '%s\t%s\n' "$1" "$(grep -iE 'err|fail|it ended' "$work/tpcc" | grep -v '^\[Current' | sed -E 's/^\[[-0-9: ]*\] //' | sort | uniq -c | head -n 3 | tr '\n' ' ')"
+    }
+    said prepare prepare --no-check -T 2
+    said "check all" check --check-all
+    said run run -T 4 --time 10s
+    said "check again" check
 }
 
 row() { printf '%-17s %-9s %6s %8s  %s\n' "$@"; }

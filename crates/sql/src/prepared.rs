@@ -3,13 +3,14 @@
 use crate::command::Command;
 use crate::expression::SessionFunction;
 use crate::parse::Statement;
-use crate::plan::{PlanKind, Planned, Planner, QueryPlan, Utility};
+use crate::plan::{PlanKind, Planned, Planner, Utility};
 use crate::position::located;
 use crate::runner::Runner;
 use ankerdb_engine::{DataType, Error, Result, SqlState, Value};
 use datafusion::sql::sqlparser::ast;
 use parking_lot::RwLock;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A column of a result. Two are equal if clients that were promised one can read the other: if name and type are.
 #[derive(Clone, Debug)]
@@ -56,6 +57,8 @@ pub struct Prepared {
     planned: RwLock<Arc<Planned>>,
     inner: Option<Arc<Prepared>>,
     calls_session: bool,
+    /// Whether its lookups have met more rows than they are good for.
+    avoids_lookups: AtomicBool,
 }
 
 fn planner(runner: &Runner) -> Planner<'_> {
@@ -79,6 +82,7 @@ impl Prepared {
             output,
             planned: RwLock::new(Arc::new(planned)),
             inner: None,
+            avoids_lookups: AtomicBool::new(false),
         })
     }
 
@@ -97,6 +101,7 @@ impl Prepared {
             output,
             planned: RwLock::new(Arc::new(planned)),
             inner,
+            avoids_lookups: AtomicBool::new(false),
         }
     }
 
@@ -133,8 +138,7 @@ impl Prepared {
     /// Whether it gives the rows of a query, and does nothing else.
     pub(crate) fn is_query(&self, runner: &Runner) -> Result<bool> {
         let planned = self.current(runner)?;
-        let is_query =
-            matches!(planned.kind, PlanKind::Query(QueryPlan::Select(_) | QueryPlan::Analytical(_)));
+        let is_query = matches!(planned.kind, PlanKind::Query(_) | PlanKind::Lookup(_));
         Ok(is_query && self.command().is_none() && planned.kind.writes().is_none())
     }
 
@@ -204,6 +208,12 @@ impl Prepared {
         matches!(&self.planned.read().kind, PlanKind::Utility(utility) if utility.ends_failure())
     }
 
+    /// Plans the statement anew, from now on without lookups, as these have met too many rows.
+    pub(crate) fn plan_without_lookups(&self, runner: &Runner) -> Result<()> {
+        self.avoids_lookups.store(true, Ordering::Relaxed);
+        self.plan_now(runner).map(drop)
+    }
+
     /// The plan for the catalog as it is now. 0A000 if the result would have other columns than were promised.
     pub(crate) fn current(&self, runner: &Runner) -> Result<Arc<Planned>> {
         let version = runner.catalog_version();
@@ -213,8 +223,16 @@ impl Prepared {
                 return Ok(planned.clone());
             }
         }
+        self.plan_now(runner)
+    }
+
+    fn plan_now(&self, runner: &Runner) -> Result<Arc<Planned>> {
         let declared: Vec<Option<DataType>> = self.parameters.iter().copied().map(Some).collect();
-        let planned = Arc::new(planner(runner).plan(&self.statement, &declared)?);
+        let planner = match self.avoids_lookups.load(Ordering::Relaxed) {
+            true => planner(runner).without_lookups(),
+            false => planner(runner),
+        };
+        let planned = Arc::new(planner.plan(&self.statement, &declared)?);
         if planned.output != self.output {
             return Err(Error::new(SqlState::FeatureNotSupported, "cached plan must not change result type"));
         }

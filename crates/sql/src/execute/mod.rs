@@ -13,6 +13,7 @@ mod dependent;
 mod index;
 mod joined;
 mod like;
+mod lookup;
 mod materialized;
 mod scan;
 pub(crate) mod schema;
@@ -25,6 +26,7 @@ mod view_columns;
 mod write;
 
 pub(crate) use joined::joined;
+pub(crate) use lookup::lookup;
 pub(crate) use select::select;
 pub(crate) use write::{delete, insert, update};
 

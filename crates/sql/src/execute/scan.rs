@@ -6,7 +6,9 @@ use crate::expression::types::convert_exactly;
 use crate::expression::{Context, Expression, evaluate, is_true};
 use crate::materialized_table::check_populated;
 use crate::plan::access::{Access, Among, IndexRange, IndexUse, KeyBound, KeyPart};
-use ankerdb_engine::{ColumnSet, KeyRange, Result, RowFilter, RowId, Table, Transaction, Value};
+use ankerdb_engine::{ColumnSet, Direction, KeyRange, Result, RowFilter, RowId, Table, Transaction, Value};
+use std::cell::Cell;
+use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ pub(super) struct Source<'a> {
     pub filter: Option<&'a Arc<Expression>>,
     /// Columns that the statement reads.
     pub columns: ColumnSet,
+    /// Rows that may still be looked at: the visit ends when none is left.
+    pub left: Option<&'a Cell<usize>>,
 }
 
 /// Items of an array made keys between two looks at the interrupt.
@@ -56,6 +60,12 @@ impl Source<'_> {
         check_populated(self.table)?;
         let mut filtered = |transaction: &mut Transaction, row: RowId| {
             environment.interrupt.check()?;
+            if let Some(left) = self.left {
+                left.set(left.get().saturating_sub(1));
+                if left.get() == 0 {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
             match self.passes(transaction, row, environment)? {
                 true => visit(transaction, row),
                 false => {
@@ -68,22 +78,53 @@ impl Source<'_> {
         };
         match self.access {
             Access::OneRow => Ok(()),
-            Access::Find(used) => {
-                let Some(key) = find_key(used, &environment.constant())? else { return Ok(()) };
-                match transaction.find(self.table, used.position, &key, self.columns)? {
-                    Some(row) => filtered(transaction, row).map(drop),
-                    None => Ok(()),
-                }
+            Access::Find(_) | Access::Range(_) => {
+                let probes = probes(self.access, &environment.constant())?;
+                self.visit_probes(probes, transaction, &mut filtered).map(drop)
             }
-            Access::Range(range) => {
-                let mut stopped = false;
-                for keys in key_ranges(range, &environment.constant())? {
+            Access::AnyOf(ways) => {
+                let mut seen = HashSet::new();
+                let mut once = |transaction: &mut Transaction, row: RowId| match seen.insert(row) {
+                    true => filtered(transaction, row),
+                    false => Ok(ControlFlow::Continue(())),
+                };
+                let mut all = Vec::with_capacity(ways.len());
+                for (number, way) in ways.iter().enumerate() {
+                    if number.is_multiple_of(ITEMS_BETWEEN_CHECKS) {
+                        environment.interrupt.check()?;
+                    }
+                    all.append(&mut probes(way, &environment.constant())?);
+                }
+                // Statements that lock rows meet each other in one order, however their lists are written.
+                all.sort_by(|left, right| left.place().cmp(&right.place()));
+                all.dedup_by(|next, probe| next.is_like(probe));
+                self.visit_probes(all, transaction, &mut once).map(drop)
+            }
+            Access::Scan => {
+                let filter = self.filter.map(|filter| row_filter(filter.clone(), environment));
+                transaction.scan_table(self.table, self.columns, filter, &mut filtered)
+            }
+        }
+    }
+
+    fn visit_probes(
+        &self,
+        probes: Vec<Probe>,
+        transaction: &mut Transaction,
+        visit: &mut Visit,
+    ) -> Result<ControlFlow<()>> {
+        for probe in probes {
+            let flow = match probe {
+                Probe::Key(index, key) => match transaction.find(self.table, index, &key, self.columns)? {
+                    Some(row) => visit(transaction, row)?,
+                    None => ControlFlow::Continue(()),
+                },
+                Probe::Keys(index, keys, direction) => {
+                    let mut last = ControlFlow::Continue(());
                     let mut watched = |transaction: &mut Transaction, row: RowId| {
-                        let flow = filtered(transaction, row)?;
-                        stopped = flow.is_break();
-                        Ok(flow)
+                        last = visit(transaction, row)?;
+                        Ok(last)
                     };
-                    let (index, direction) = (range.used.position, range.direction);
                     transaction.scan_index(
                         self.table,
                         index,
@@ -92,17 +133,14 @@ impl Source<'_> {
                         self.columns,
                         &mut watched,
                     )?;
-                    if stopped {
-                        break;
-                    }
+                    last
                 }
-                Ok(())
-            }
-            Access::Scan => {
-                let filter = self.filter.map(|filter| row_filter(filter.clone(), environment));
-                transaction.scan_table(self.table, self.columns, filter, &mut filtered)
+            };
+            if flow.is_break() {
+                return Ok(flow);
             }
         }
+        Ok(ControlFlow::Continue(()))
     }
 
     fn passes(&self, transaction: &Transaction, row: RowId, environment: &Environment) -> Result<bool> {
@@ -129,6 +167,51 @@ fn row_filter(filter: Arc<Expression>, environment: &Environment) -> RowFilter {
         };
         is_true(&filter, &context).unwrap_or(true)
     })
+}
+
+/// One descent into an index.
+enum Probe {
+    /// To the row with this key of the unique index at this position.
+    Key(usize, Vec<u8>),
+    Keys(usize, KeyRange, Direction),
+}
+
+impl Probe {
+    /// The index and the first key, to sort by.
+    fn place(&self) -> (usize, &[u8]) {
+        match self {
+            Probe::Key(index, key) => (*index, key),
+            Probe::Keys(index, keys, _) => match &keys.lower {
+                Bound::Included(key) | Bound::Excluded(key) => (*index, key),
+                Bound::Unbounded => (*index, &[]),
+            },
+        }
+    }
+
+    fn is_like(&self, other: &Probe) -> bool {
+        match (self, other) {
+            (Probe::Key(..), Probe::Key(..)) => self.place() == other.place(),
+            (Probe::Keys(index, keys, _), Probe::Keys(other, others, _)) => {
+                index == other && keys.lower == others.lower && keys.upper == others.upper
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The descents of one way that goes by an index.
+fn probes(access: &Access, context: &Context) -> Result<Vec<Probe>> {
+    match access {
+        Access::Find(used) => {
+            let key = find_key(used, context)?;
+            Ok(key.map(|key| Probe::Key(used.position, key)).into_iter().collect())
+        }
+        Access::Range(range) => {
+            let probe = |keys| Probe::Keys(range.used.position, keys, range.direction);
+            Ok(key_ranges(range, context)?.into_iter().map(probe).collect())
+        }
+        Access::OneRow | Access::AnyOf(_) | Access::Scan => Ok(Vec::new()),
+    }
 }
 
 /// The encoded key; `None` if no row can have it.

@@ -19,7 +19,7 @@ pub(crate) fn select(
     transaction: &mut Transaction,
     environment: &Environment,
 ) -> Result<Done> {
-    let (skipped, limit) = window(plan, environment)?;
+    let (skipped, limit) = window(&plan.limit, &plan.offset, environment)?;
     let rows = match &plan.table {
         None => one_row(plan, environment, skipped, limit)?,
         Some(table) => match plan.lock {
@@ -30,7 +30,7 @@ pub(crate) fn select(
                 streamed(plan, table, transaction, environment, (skipped, limit))?
             }
             None => {
-                let found = sorted(plan, table, transaction, environment)?;
+                let found = sorted(plan, table, transaction, environment, usize::MAX)?;
                 let chosen = found.into_iter().skip(skipped).take(limit);
                 chosen
                     .map(|row| project(&plan.projection, table, transaction, row, environment))
@@ -50,7 +50,11 @@ fn note(plan: &SelectPlan, stage: Stage, rows: usize, environment: &Environment)
 }
 
 /// OFFSET and LIMIT.
-fn window(plan: &SelectPlan, environment: &Environment) -> Result<(usize, usize)> {
+pub(super) fn window(
+    limit: &Option<Expression>,
+    offset: &Option<Expression>,
+    environment: &Environment,
+) -> Result<(usize, usize)> {
     let count = |expression: &Option<Expression>, clause: &str, default: usize| {
         let Some(expression) = expression else { return Ok(default) };
         match evaluate(expression, &environment.constant())? {
@@ -64,7 +68,7 @@ fn window(plan: &SelectPlan, environment: &Environment) -> Result<(usize, usize)
             )),
         }
     };
-    Ok((count(&plan.offset, "OFFSET", 0)?, count(&plan.limit, "LIMIT", usize::MAX)?))
+    Ok((count(offset, "OFFSET", 0)?, count(limit, "LIMIT", usize::MAX)?))
 }
 
 fn negative(clause: &str) -> Error {
@@ -114,7 +118,7 @@ pub(super) fn project(
 }
 
 fn source<'a>(plan: &'a SelectPlan, table: &'a Arc<Table>) -> Source<'a> {
-    Source { table, access: &plan.access, filter: plan.filter.as_ref(), columns: plan.columns }
+    Source { table, access: &plan.access, filter: plan.filter.as_ref(), columns: plan.columns, left: None }
 }
 
 /// Rows in the order of the access path; stops as soon as the limit is reached.
@@ -140,27 +144,32 @@ fn streamed(
     Ok(rows)
 }
 
-/// All rows, in the order asked for.
+/// The rows in the order asked for: all, or only the first ones where the access path delivers the order.
 fn sorted(
     plan: &SelectPlan,
     table: &Arc<Table>,
     transaction: &mut Transaction,
     environment: &Environment,
+    first: usize,
 ) -> Result<Vec<RowId>> {
     let mut found: Vec<(Vec<Value>, RowId)> = Vec::new();
+    if first == 0 {
+        return Ok(Vec::new());
+    }
+    let is_enough = |found: usize| plan.sort.is_empty() && found >= first;
     source(plan, table).visit(transaction, environment, &mut |transaction, row| {
         let column = |column: usize| transaction.value(table, row, column);
         let context = environment.context(&column);
         let keys = plan.sort.iter().map(|key| evaluate(&key.expression, &context));
         found.push((keys.collect::<Result<_>>()?, row));
-        Ok(ControlFlow::Continue(()))
+        Ok(if is_enough(found.len()) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     let found = sort(found, environment.interrupt, |(left, _), (right, _)| order(&plan.sort, left, right))?;
     note(plan, Stage::Sort, found.len(), environment);
     Ok(found.into_iter().map(|(_, row)| row).collect())
 }
 
-fn order(keys: &[SortKey], left: &[Value], right: &[Value]) -> Result<Ordering> {
+pub(super) fn order(keys: &[SortKey], left: &[Value], right: &[Value]) -> Result<Ordering> {
     for ((key, left), right) in keys.iter().zip(left).zip(right) {
         let ordering = match (left.is_null(), right.is_null()) {
             (true, true) => Ordering::Equal,
@@ -189,7 +198,12 @@ fn locked(
     environment: &Environment,
     (mut skipped, limit): (usize, usize),
 ) -> Result<Option<Vec<Vec<Value>>>> {
-    let found = sorted(plan, table, transaction, environment)?;
+    // What lies behind the rows that are locked is not read, and others may write there. Rows that are skipped have others in their place.
+    let first = match wait {
+        LockWait::Skip => usize::MAX,
+        LockWait::Wait | LockWait::NoWait => skipped.saturating_add(limit),
+    };
+    let found = sorted(plan, table, transaction, environment, first)?;
     let (mut rows, mut count) = (Vec::new(), 0);
     for row in found {
         if rows.len() >= limit {

@@ -207,6 +207,7 @@ pub(crate) fn update(
         access: &plan.access,
         filter: plan.filter.as_ref(),
         columns: plan.columns,
+        left: None,
     };
     let found = until_stable(transaction, environment, |transaction| {
         let mut found = Vec::new();
@@ -243,6 +244,7 @@ pub(crate) fn delete(
         access: &plan.access,
         filter: plan.filter.as_ref(),
         columns: plan.columns,
+        left: None,
     };
     let found = until_stable(transaction, environment, |transaction| {
         let mut found = Vec::new();

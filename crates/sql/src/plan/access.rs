@@ -2,7 +2,8 @@
 //!
 //! A condition is a list of conjuncts. Those that pin leading columns of an index (equality, or a list of values
 //! for the last pinned column) and bound the next one (a range) become the index range; the rest, and whatever
-//! the range covers only roughly, stays as a filter.
+//! the range covers only roughly, stays as a filter. A conjunct of alternatives that each pin more than the conjuncts do
+//! becomes a way for each of them.
 
 use super::derivation::{computed_key, conjuncts, is_implied};
 use crate::expression::types::{Family, family, same_representation};
@@ -18,6 +19,8 @@ pub(crate) enum Access {
     Find(IndexUse),
     /// The rows in a range of an index.
     Range(IndexRange),
+    /// The rows that one or more of these reach, each of which goes by an index.
+    AnyOf(Vec<Access>),
     /// All rows.
     Scan,
 }
@@ -81,19 +84,40 @@ pub(crate) struct Choice {
 impl Choice {
     /// Whether a handful of rows is likely: a key, leading columns pinned, or a range with two ends.
     pub(crate) fn is_narrow(&self) -> bool {
-        match &self.access {
+        self.access.is_narrow()
+    }
+}
+
+impl Access {
+    /// How much it pins; larger is better.
+    pub(crate) fn score(&self) -> u32 {
+        match self {
+            Access::OneRow | Access::Scan => 0,
+            Access::Find(_) => 10_000,
+            Access::Range(range) => {
+                let ends = u32::from(range.lower.is_some()) + u32::from(range.upper.is_some());
+                range.used.key.len() as u32 * 100 + u32::from(range.among.is_some()) * 90 + ends * 20
+            }
+            Access::AnyOf(ways) => ways.iter().map(Access::score).min().unwrap_or(0),
+        }
+    }
+
+    fn is_narrow(&self) -> bool {
+        match self {
             Access::OneRow | Access::Find(_) => true,
             Access::Range(range) => {
                 !range.used.key.is_empty()
                     || range.among.is_some()
                     || (range.lower.is_some() && range.upper.is_some())
             }
+            Access::AnyOf(ways) => ways.iter().all(Access::is_narrow),
             Access::Scan => false,
         }
     }
 }
 
 /// What one conjunct says about one column.
+#[derive(Clone)]
 struct Fact<'a> {
     conjunct: usize,
     column: usize,
@@ -102,6 +126,7 @@ struct Fact<'a> {
     covered: bool,
 }
 
+#[derive(Clone, Copy)]
 enum Says<'a> {
     Compared(Comparison, &'a Expression),
     Among(&'a [Expression]),
@@ -119,24 +144,20 @@ pub(crate) fn choose(
         Some(condition) => conjuncts(condition),
         None => Vec::new(),
     };
-    let indexes: Vec<(usize, &Arc<Index>)> = catalog.usable_indexes(table).collect();
+    let indexes = Indexes::of(catalog, table);
     let terms = Terms::new(table, indexes.iter().map(|(_, index)| &***index));
-    let facts: Vec<Fact> = conjuncts
-        .iter()
-        .enumerate()
-        .filter_map(|(position, conjunct)| fact(position, conjunct, &terms))
-        .collect();
-    let mut best: Option<(u32, Candidate)> = None;
-    for (position, index) in indexes {
-        let Some(columns) = terms.of_index(index, &conjuncts) else { continue };
-        let candidate = candidate(position, index.clone(), &columns, &facts, &terms, order);
-        if candidate.index.definition().kind == IndexKind::Hash && !candidate.pins_whole_keys() {
-            continue;
-        }
-        let score = candidate.score();
-        if score > 0 && best.as_ref().is_none_or(|(other, _)| score > *other) {
-            best = Some((score, candidate));
-        }
+    let facts = facts(&conjuncts, &terms);
+    let best = indexes.best(&facts, &conjuncts, &terms, order);
+    let least = best.as_ref().map_or(0, |(score, _)| *score);
+    let any_of = conjuncts.iter().enumerate().find_map(|(position, conjunct)| {
+        let Expression::Or(list) = conjunct else { return None };
+        Some((position, any_of(list, &facts, &conjuncts, &indexes, &terms, least)?))
+    });
+    if let Some((position, ways)) = any_of {
+        let (access, is_covered) = ways;
+        let ordered = order.is_empty();
+        let rest = conjuncts.into_iter().enumerate().filter(|(other, _)| !is_covered || *other != position);
+        return Choice { access, filter: join(rest.map(|(_, conjunct)| conjunct).collect()), ordered };
     }
     let Some((_, candidate)) = best else {
         return Choice { access: Access::Scan, filter: join(conjuncts), ordered: order.is_empty() };
@@ -147,6 +168,85 @@ pub(crate) fn choose(
     let rest = conjuncts.into_iter().enumerate().filter(|(position, _)| !covered.contains(position));
     let filter = join(rest.map(|(_, conjunct)| conjunct).collect());
     Choice { access, filter, ordered }
+}
+
+/// The indexes of a table that statements may use, with their positions in the table's list.
+struct Indexes<'a>(Vec<(usize, &'a Arc<Index>)>);
+
+impl<'a> Indexes<'a> {
+    fn of(catalog: &'a Catalog, table: &'a Table) -> Indexes<'a> {
+        Indexes(catalog.usable_indexes(table).collect())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &(usize, &'a Arc<Index>)> {
+        self.0.iter()
+    }
+
+    /// The one of which the facts pin the most, and its score; `None` if none is of use.
+    fn best(
+        &self,
+        facts: &[Fact],
+        conditions: &[Expression],
+        terms: &Terms<'_>,
+        order: &[SortKey],
+    ) -> Option<(u32, Candidate)> {
+        let mut best: Option<(u32, Candidate)> = None;
+        for (position, index) in &self.0 {
+            let Some(columns) = terms.of_index(index, conditions) else { continue };
+            let candidate = candidate(*position, (*index).clone(), &columns, facts, terms, order);
+            if candidate.index.definition().kind == IndexKind::Hash && !candidate.pins_whole_keys() {
+                continue;
+            }
+            let score = candidate.score();
+            if score > 0 && best.as_ref().is_none_or(|(other, _)| score > *other) {
+                best = Some((score, candidate));
+            }
+        }
+        best
+    }
+}
+
+fn facts<'a>(conjuncts: &'a [Expression], terms: &Terms<'_>) -> Vec<Fact<'a>> {
+    let numbered = conjuncts.iter().enumerate();
+    numbered.filter_map(|(position, conjunct)| fact(position, conjunct, terms)).collect()
+}
+
+/// Pairs of an alternative and of a fact beside it that are looked at; a statement of more takes no such way.
+const MOST_PAIRS: usize = 1 << 20;
+
+/// The ways to the rows of alternatives (`(a, b) IN ((1, 2), (3, 4))` is a list of them), together with what is known of all rows, and
+/// whether they leave nothing of the alternatives to the filter. `None` unless each way has a higher score than `least`.
+fn any_of(
+    alternatives: &[Expression],
+    known: &[Fact],
+    conditions: &[Expression],
+    indexes: &Indexes,
+    terms: &Terms<'_>,
+    least: u32,
+) -> Option<(Access, bool)> {
+    // Lists are not copied into each way.
+    let single = known.iter().filter(|fact| matches!(fact.says, Says::Compared(..)));
+    let known: Vec<Fact> = single.map(|fact| Fact { conjunct: usize::MAX, ..fact.clone() }).collect();
+    if alternatives.len().saturating_mul(known.len() + 1) > MOST_PAIRS {
+        return None;
+    }
+    let (mut ways, mut is_covered) = (Vec::with_capacity(alternatives.len()), true);
+    for alternative in alternatives {
+        let parts = match alternative {
+            Expression::And(parts) => parts.as_slice(),
+            part => std::slice::from_ref(part),
+        };
+        let mut said = facts(parts, terms);
+        said.extend_from_slice(&known);
+        let (score, candidate) = indexes.best(&said, conditions, terms, &[])?;
+        if score <= least {
+            return None;
+        }
+        is_covered &= (0..parts.len()).all(|part| candidate.covered.contains(&part));
+        ways.push(candidate.into_access());
+    }
+    let access = Access::AnyOf(ways);
+    access.is_narrow().then_some((access, is_covered))
 }
 
 fn join(mut conjuncts: Vec<Expression>) -> Option<Expression> {

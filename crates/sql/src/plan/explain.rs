@@ -5,7 +5,10 @@ use super::access::{Access, Among, IndexRange, IndexUse, KeyPart, SortKey};
 use super::deparse::{Deparser, identifier};
 use super::derivation::computed_key;
 use super::write::{ConflictAction, InsertSource};
-use super::{InsertPlan, LastStep, PlanKind, Planned, Planner, QueryPlan, SelectPlan, WritePlan};
+use super::{
+    InsertPlan, LastStep, LookupPlan, LookupStep, PlanKind, Planned, Planner, QueryPlan, SelectPlan,
+    WritePlan,
+};
 use crate::CancelHandle;
 use crate::OutputColumn;
 use crate::explain::{Actual, ExplainOptions, Fact, Meter, Node, Stage, address};
@@ -50,7 +53,11 @@ impl Planner<'_> {
         });
         let planning_time = begun.elapsed();
         let nodes = match options.analyze {
-            true if !matches!(explained.kind, PlanKind::Query(_) | PlanKind::Write(_)) => {
+            true if !matches!(
+                explained.kind,
+                PlanKind::Query(_) | PlanKind::Lookup(_) | PlanKind::Write(_)
+            ) =>
+            {
                 return Err(not_supported("EXPLAIN ANALYZE of such a statement"));
             }
             true => Vec::new(),
@@ -79,6 +86,7 @@ impl Describer<'_> {
     pub(crate) fn nodes(&self, planned: &Planned) -> Result<Vec<Node>> {
         match &planned.kind {
             PlanKind::Query(query) => Ok(vec![self.query(query)?]),
+            PlanKind::Lookup(plan) => Ok(vec![self.lookup(plan)]),
             PlanKind::Write(plan) => Ok(vec![self.write(plan)?]),
             PlanKind::Empty
             | PlanKind::Define(_)
@@ -142,6 +150,50 @@ impl Describer<'_> {
             QueryPlan::Analytical(plan) => self.analytical(plan),
             QueryPlan::Select(plan) => Ok(self.select(plan)),
         }
+    }
+
+    fn lookup(&self, plan: &LookupPlan) -> Node {
+        let name = |column: usize| {
+            let has =
+                |step: &&LookupStep| column >= step.first && column - step.first < step.table.columns().len();
+            let found = plan.steps.iter().find(has).map(|step| {
+                let own = &step.table.columns()[column - step.first].name;
+                format!("{}.{}", identifier(step.table.name()), identifier(own))
+            });
+            found.unwrap_or_default()
+        };
+        let mut node: Option<Node> = None;
+        for step in &plan.steps {
+            let mut own = self.access(Some(&step.table), &step.access, step.filter.as_deref());
+            if !step.outer.is_empty() {
+                let outer = step.outer.iter().enumerate();
+                let outer = outer
+                    .map(|(number, column)| format!("${} = {}", plan.parameters + number + 1, name(*column)));
+                own.facts.push(("Outer Columns", Fact::List(outer.collect())));
+            }
+            node = Some(match node {
+                None => own,
+                Some(before) => Node::new("Nested Loop", "Nested Loop").over(before).over(own),
+            });
+        }
+        let mut node = node.unwrap_or_else(|| Node::new("Result", "Result"));
+        if let Some(grouping) = &plan.grouping {
+            let mut groups =
+                Node::new("Aggregate", if grouping.keys.is_empty() { "Aggregate" } else { "HashAggregate" });
+            if !grouping.keys.is_empty() {
+                groups
+                    .facts
+                    .push(("Group Key", Fact::List(grouping.keys.iter().map(|key| name(*key)).collect())));
+            }
+            node = groups.over(node);
+        }
+        if !plan.sort.is_empty() {
+            node = Node::new("Sort", "Sort").over(node);
+        }
+        if plan.limit.is_some() || plan.offset.is_some() {
+            node = Node::new("Limit", "Limit").over(node);
+        }
+        node.measured(self.actual(address(plan), Stage::Whole))
     }
 
     fn select(&self, plan: &SelectPlan) -> Node {
@@ -218,6 +270,11 @@ impl Describer<'_> {
                 let node = Node::new("Index Scan", headline).part("Scan Direction", direction);
                 (node.part("Index Name", index(&range.used)), bounds(table, range))
             }
+            Access::AnyOf(ways) => {
+                let conditions = ways.iter().map(|way| way_conditions(table, way)).collect::<Vec<_>>();
+                let node = Node::new("Index Scan", format!("Index Scan in several places of {name}"));
+                (node, vec![format!("({})", conditions.join(" OR "))])
+            }
             Access::Scan => (Node::new("Seq Scan", format!("Seq Scan on {name}")), Vec::new()),
         };
         if let Some(table) = table {
@@ -250,6 +307,16 @@ fn index_name(used: &IndexUse) -> String {
 fn pinned(table: Option<&Table>, used: &IndexUse) -> Vec<String> {
     let parts = parts(table, used).into_iter();
     parts.zip(&used.key).map(|(name, part)| compared(table, &name, "=", part)).collect()
+}
+
+/// The conditions of one of several ways, with the name of its index.
+fn way_conditions(table: Option<&Table>, way: &Access) -> String {
+    let (used, conditions) = match way {
+        Access::Find(used) => (used, pinned(table, used)),
+        Access::Range(range) => (&range.used, bounds(table, range)),
+        Access::OneRow | Access::AnyOf(_) | Access::Scan => return String::new(),
+    };
+    format!("{}: {}", index_name(used), conditions.join(" AND "))
 }
 
 /// The conditions that an index range stands for.

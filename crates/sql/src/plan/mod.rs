@@ -20,6 +20,7 @@ pub(crate) mod generation;
 mod index;
 mod joined;
 mod locked;
+mod lookup;
 mod merge;
 mod select;
 mod sequence;
@@ -42,6 +43,7 @@ pub(crate) use foreign_key::{ForeignKeyClause, default_values, foreign_key};
 pub(crate) use index::{Indexed, IndexedColumn, NewIndex};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use locked::tables_of;
+pub(crate) use lookup::{Aggregate, AggregateKind, Grouping, LookupPlan, LookupStep};
 pub(crate) use select::SelectPlan;
 pub(crate) use sequence::{SequenceOwner, altered, identity_sequence};
 pub(crate) use target::ViewCheck;
@@ -97,6 +99,8 @@ pub(crate) enum PlanKind {
     /// The empty statement.
     Empty,
     Query(QueryPlan),
+    /// A query over few rows, which is planned anew as an analytical one if it meets many.
+    Lookup(Box<LookupPlan>),
     Write(WritePlan),
     Define(Box<Definition>),
     Utility(Utility),
@@ -148,6 +152,8 @@ pub(crate) struct Planner<'a> {
     is_later: bool,
     /// Whether what is planned stands in a query with columns: its names may be those.
     is_in_rows: Cell<bool>,
+    /// Whether a plan of lookups has met more rows than it is good for.
+    avoids_lookups: bool,
 }
 
 impl<'a> Planner<'a> {
@@ -166,7 +172,13 @@ impl<'a> Planner<'a> {
             steps: Vec::new(),
             is_later: false,
             is_in_rows: Cell::new(false),
+            avoids_lookups: false,
         }
+    }
+
+    /// The planner of statements for which lookups were found to be too many.
+    pub(crate) fn without_lookups(self) -> Planner<'a> {
+        Planner { avoids_lookups: true, ..self }
     }
 
     /// Plans a statement. `declared`: types of parameters as far as the client told them.
@@ -223,6 +235,10 @@ impl<'a> Planner<'a> {
                 written(self.write(query.with.as_ref(), statement, parameters))
             }
             ast::Statement::Query(query) => {
+                if let Some(plan) = self.lookup(query, parameters) {
+                    let output = plan.output.clone();
+                    return Ok((PlanKind::Lookup(Box::new(plan)), Some(output)));
+                }
                 let (plan, output) = self.query(query, parameters)?;
                 Ok((PlanKind::Query(plan), Some(output)))
             }

@@ -38,7 +38,10 @@ impl Planner<'_> {
         let (table, name) = match select.from.as_slice() {
             [] => (None, String::new()),
             [from] => {
-                let (table, name) = self.relation(from)?;
+                if !from.joins.is_empty() {
+                    return elsewhere("a join");
+                }
+                let (table, name) = self.relation(&from.relation)?;
                 (Some(table), name)
             }
             _ => return elsewhere("a join"),
@@ -115,10 +118,7 @@ impl Planner<'_> {
     }
 
     /// The one table of a FROM item and the name it goes by.
-    fn relation(&self, from: &ast::TableWithJoins) -> Bound<(Arc<Table>, String)> {
-        if !from.joins.is_empty() {
-            return elsewhere("a join");
-        }
+    pub(super) fn relation(&self, from: &ast::TableFactor) -> Bound<(Arc<Table>, String)> {
         let ast::TableFactor::Table {
             name,
             alias,
@@ -128,7 +128,7 @@ impl Planner<'_> {
             sample: None,
             json_path: None,
             ..
-        } = &from.relation
+        } = from
         else {
             return elsewhere("such a FROM item");
         };
@@ -157,17 +157,24 @@ fn stops_early(choice: &Choice, limited: bool, sorted: bool) -> bool {
 
 /// The SELECT of a query that has only clauses which the OLTP path knows.
 fn plain_select(query: &ast::Query) -> Bound<&ast::Select> {
+    let select = ungrouped_clauses(query)?;
+    match &select.group_by {
+        ast::GroupByExpr::Expressions(exprs, modifiers) if exprs.is_empty() && modifiers.is_empty() => {
+            Ok(select)
+        }
+        _ => elsewhere("GROUP BY or a window"),
+    }
+}
+
+/// The SELECT of a query whose clauses other than GROUP BY are those that the OLTP path knows.
+pub(super) fn ungrouped_clauses(query: &ast::Query) -> Bound<&ast::Select> {
     let ast::SetExpr::Select(select) = &*query.body else {
         return elsewhere("a set operation");
     };
     if query.with.is_some() || query.fetch.is_some() || !query.pipe_operators.is_empty() {
         return elsewhere("WITH or FETCH");
     }
-    let grouped = match &select.group_by {
-        ast::GroupByExpr::All(_) => true,
-        ast::GroupByExpr::Expressions(exprs, modifiers) => !exprs.is_empty() || !modifiers.is_empty(),
-    };
-    if grouped || select.having.is_some() || select.qualify.is_some() || !select.named_window.is_empty() {
+    if select.having.is_some() || select.qualify.is_some() || !select.named_window.is_empty() {
         return elsewhere("GROUP BY or a window");
     }
     if select.distinct.is_some() || select.top.is_some() || select.into.is_some() {
@@ -216,7 +223,7 @@ fn plain_wildcard(options: &ast::WildcardAdditionalOptions) -> bool {
         && options.opt_alias.is_none()
 }
 
-fn bind_order(
+pub(super) fn bind_order(
     binder: &mut Binder,
     order: Option<&ast::OrderBy>,
     projection: &[Expression],
@@ -261,7 +268,10 @@ fn ordered_output(expr: &Expr, output: &[OutputColumn]) -> Bound<Option<usize>> 
     }
 }
 
-fn bind_limit(binder: &mut Binder, query: &ast::Query) -> Bound<(Option<Expression>, Option<Expression>)> {
+pub(super) fn bind_limit(
+    binder: &mut Binder,
+    query: &ast::Query,
+) -> Bound<(Option<Expression>, Option<Expression>)> {
     let (limit, offset) = match &query.limit_clause {
         None => return Ok((None, None)),
         Some(ast::LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {

@@ -133,6 +133,16 @@ impl SqlSession {
         if let Some(command) = planned.kind.writes() {
             self.check_writable(command)?;
         }
+        if let PlanKind::Lookup(plan) = &planned.kind {
+            match self.lookup(&planned, plan, parameters)? {
+                Some(Outcome::Rows(rows)) => return Ok(rows),
+                Some(_) => return Err(Error::internal("a query without rows")),
+                None => {
+                    query.plan_without_lookups(&self.runner)?;
+                    planned = query.current(&self.runner)?;
+                }
+            }
+        }
         let outcome = match &planned.kind {
             PlanKind::Query(QueryPlan::Select(plan)) => self.select(&planned, plan, parameters)?,
             PlanKind::Query(QueryPlan::Analytical(plan)) => {

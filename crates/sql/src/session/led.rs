@@ -4,6 +4,7 @@
 
 use super::{SqlSession, check_count, note_reads};
 use crate::Outcome;
+use crate::execute;
 use crate::plan::{PlanKind, QueryPlan};
 use crate::prepared::Prepared;
 use ankerdb_engine::{Error, Result, SqlState, Transaction, Value};
@@ -53,6 +54,16 @@ impl SqlSession {
                 let environment = self.runner.environment(parameters, began, locking);
                 let done = self.runner.run_select(plan, transaction, &environment)?;
                 Ok(self.ready(&planned, done.rows, None))
+            }
+            PlanKind::Lookup(plan) => {
+                let environment = self.runner.environment(parameters, began, locking);
+                match execute::lookup(plan, transaction, &environment)? {
+                    Some(done) => Ok(self.ready(&planned, done.rows, None)),
+                    None => {
+                        prepared.plan_without_lookups(&self.runner)?;
+                        self.run_in(transaction, began, prepared, parameters)
+                    }
+                }
             }
             PlanKind::Query(QueryPlan::Analytical(plan)) => {
                 note_reads(plan, transaction)?;

@@ -42,7 +42,7 @@ use crate::execute::{self, Done};
 use crate::expression::fold;
 use crate::olap::OlapPlan;
 use crate::parse::{self, ParameterNames, Statement};
-use crate::plan::{InsertSource, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
+use crate::plan::{InsertSource, LookupPlan, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
 use crate::position::located;
 use crate::prepared::{OutputColumn, Prepared};
 use crate::runner::{Runner, note_reads};
@@ -316,7 +316,19 @@ impl SqlSession {
                 continue;
             }
             let written = self.written();
-            let error = match self.execute_planned(&planned, parameters) {
+            let outcome = match &planned.kind {
+                PlanKind::Lookup(plan) => match self.lookup(&planned, plan, parameters) {
+                    Ok(None) => {
+                        let replanned = prepared.plan_without_lookups(&self.runner);
+                        replanned.map_err(|error| prepared.located(error))?;
+                        continue;
+                    }
+                    Ok(Some(outcome)) => Ok(outcome),
+                    Err(error) => Err(error),
+                },
+                _ => self.execute_planned(&planned, parameters),
+            };
+            let error = match outcome {
                 Err(error) if self.is_outdated(&planned, &error) => error,
                 outcome => return outcome.map_err(|error| prepared.located_in_query(error)),
             };
@@ -332,7 +344,8 @@ impl SqlSession {
     /// Whether a statement has failed only because a table was redefined or dropped after it was planned, or is just being
     /// redefined.
     fn is_outdated(&self, planned: &Planned, error: &Error) -> bool {
-        let only_reads = matches!(planned.kind, PlanKind::Query(_)) && planned.kind.writes().is_none();
+        let only_reads = matches!(planned.kind, PlanKind::Query(_) | PlanKind::Lookup(_))
+            && planned.kind.writes().is_none();
         match error.state() {
             SqlState::UndefinedTable => planned.version != self.runner.catalog_version(),
             SqlState::SerializationFailure => only_reads && !self.block.is_open(),
@@ -358,6 +371,10 @@ impl SqlSession {
                     Outcome::Rows(rows) => Outcome::Rows(rows.described(planned.output.as_ref())),
                     other => other,
                 })
+            }
+            PlanKind::Lookup(plan) => {
+                let done = self.lookup(planned, plan, parameters)?;
+                done.ok_or_else(|| Error::internal("lookups that are measured come to their end"))
             }
             PlanKind::Write(plan) => {
                 let done = self.write(planned, plan, parameters)?;
@@ -446,6 +463,27 @@ impl SqlSession {
             }
         };
         Ok(self.ready(planned, done.rows, None))
+    }
+
+    /// Runs a plan of lookups; `None` if it meets too many rows.
+    fn lookup(
+        &mut self,
+        planned: &Planned,
+        plan: &LookupPlan,
+        parameters: &[Value],
+    ) -> Result<Option<Outcome>> {
+        let done = if self.block.is_open() {
+            let now = self.block_now();
+            self.in_block(|runner, transaction| {
+                execute::lookup(plan, transaction, &runner.environment(parameters, now, true))
+            })?
+        } else {
+            let now = self.publisher.began().unwrap_or_else(transaction::now);
+            self.read_only(|runner, transaction| {
+                execute::lookup(plan, transaction, &runner.environment(parameters, now, false))
+            })?
+        };
+        Ok(done.map(|done| self.ready(planned, done.rows, None)))
     }
 
     /// 42P01 if there is another catalog by now than the one of the plan: what is read may be newer than its tables; 40001 if it
