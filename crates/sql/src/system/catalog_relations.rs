@@ -1,12 +1,12 @@
 //! The relations of schema `pg_catalog`: their columns as PostgreSQL 15 has them.
 //!
 //! Those whose rows are [`nothing`] describe what AnKerDB does not have, such as triggers, or what only users of PostgreSQL make, such as
-//! operators and casts: those of the system are not listed. Other relations that PostgreSQL fills are either made of what is there, or left
+//! operators: those of the system are not listed. Other relations that PostgreSQL fills are either made of what is there, or left
 //! out.
 
 use super::{Definition, nothing};
 use super::{
-    classes, comments, constraints, functions, objects, operator_classes, ranges, sequences, settings, types,
+    casts, classes, comments, constraints, functions, objects, operator_classes, ranges, sequences, settings, types,
     user_types, views,
 };
 
@@ -105,7 +105,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         oid: 2605,
         is_view: false,
         columns: "oid oid, castsource oid, casttarget oid, castfunc oid, castcontext \"char\", castmethod \"char\"",
-        rows: nothing,
+        rows: casts::casts,
     },
     Definition {
         name: "pg_class",

@@ -14,6 +14,7 @@
 //! Not here: what a session has (settings, temporary objects), and how rows become batches (`olap/system.rs`).
 
 mod catalog_relations;
+mod casts;
 mod classes;
 mod comments;
 mod constraints;
