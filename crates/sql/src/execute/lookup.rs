@@ -15,6 +15,8 @@ use std::ops::ControlFlow;
 
 /// Rows of all tables that such a plan may visit before it gives way to an analytical one: some milliseconds.
 const MOST_ROWS: usize = 10_000;
+/// The same for each place of an index that the statement names, as it has asked for that many.
+const ROWS_FOR_PLACE: usize = 4;
 
 /// A row of each table so far, in the order of the steps.
 type Joined = [RowId];
@@ -28,7 +30,11 @@ pub(crate) fn lookup(
     transaction: &mut Transaction,
     environment: &Environment,
 ) -> Result<Option<Done>> {
-    let left = Cell::new(if environment.meter.is_some() { usize::MAX } else { MOST_ROWS });
+    let places: usize = plan.steps.iter().map(|step| step.access.places()).sum();
+    let left = match environment.meter {
+        Some(_) => Cell::new(usize::MAX),
+        None => Cell::new(MOST_ROWS.max(places.saturating_mul(ROWS_FOR_PLACE))),
+    };
     let run = Run { plan, left: &left };
     let (skipped, limit) = window(&plan.limit, &plan.offset, environment)?;
     let rows = match &plan.grouping {

@@ -16,7 +16,7 @@ mod windows;
 
 pub(crate) use between::marked;
 pub(crate) use grouping::DISTINCT;
-pub(crate) use rows::{columns_of_row, row};
+pub(crate) use rows::{balanced, columns_of_row, row};
 
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result};

@@ -273,8 +273,26 @@ fn equal(left: &[Expr], right: &[Expr]) -> Result<Expr> {
 }
 
 fn any(conditions: Vec<Expr>) -> Expr {
-    let any = conditions.into_iter().map(nested).reduce(|any, next| binary(any, BinaryOperator::Or, next));
+    let any = balanced(conditions.into_iter().map(nested).collect(), |left, right| {
+        binary(left, BinaryOperator::Or, right)
+    });
     any.unwrap_or_else(|| boolean(false))
+}
+
+/// All in one, as a tree that is no deeper than it must be: a list of thousands of rows is no chain of thousands.
+pub(crate) fn balanced<T>(mut parts: Vec<T>, both: impl Fn(T, T) -> T) -> Option<T> {
+    while parts.len() > 1 {
+        let mut halved = Vec::with_capacity(parts.len().div_ceil(2));
+        let mut rest = parts.into_iter();
+        while let Some(left) = rest.next() {
+            halved.push(match rest.next() {
+                Some(right) => both(left, right),
+                None => left,
+            });
+        }
+        parts = halved;
+    }
+    parts.pop()
 }
 
 fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {

@@ -102,6 +102,15 @@ impl Access {
         }
     }
 
+    /// How many places of indexes it names.
+    pub(crate) fn places(&self) -> usize {
+        match self {
+            Access::AnyOf(ways) => ways.iter().map(Access::places).sum(),
+            Access::Range(IndexRange { among: Some(Among::Values(values)), .. }) => values.len(),
+            _ => 1,
+        }
+    }
+
     fn is_narrow(&self) -> bool {
         match self {
             Access::OneRow | Access::Find(_) => true,
@@ -211,6 +220,20 @@ fn facts<'a>(conjuncts: &'a [Expression], terms: &Terms<'_>) -> Vec<Fact<'a>> {
     numbered.filter_map(|(position, conjunct)| fact(position, conjunct, terms)).collect()
 }
 
+/// The conjuncts of each alternative, those of alternatives within alternatives among them.
+fn flat(alternatives: &[Expression]) -> Vec<&[Expression]> {
+    let mut pending: Vec<&Expression> = alternatives.iter().rev().collect();
+    let mut found = Vec::with_capacity(alternatives.len());
+    while let Some(alternative) = pending.pop() {
+        match alternative {
+            Expression::Or(within) => pending.extend(within.iter().rev()),
+            Expression::And(parts) => found.push(parts.as_slice()),
+            part => found.push(std::slice::from_ref(part)),
+        }
+    }
+    found
+}
+
 /// Pairs of an alternative and of a fact beside it that are looked at; a statement of more takes no such way.
 const MOST_PAIRS: usize = 1 << 20;
 
@@ -227,15 +250,12 @@ fn any_of(
     // Lists are not copied into each way.
     let single = known.iter().filter(|fact| matches!(fact.says, Says::Compared(..)));
     let known: Vec<Fact> = single.map(|fact| Fact { conjunct: usize::MAX, ..fact.clone() }).collect();
+    let alternatives = flat(alternatives);
     if alternatives.len().saturating_mul(known.len() + 1) > MOST_PAIRS {
         return None;
     }
     let (mut ways, mut is_covered) = (Vec::with_capacity(alternatives.len()), true);
-    for alternative in alternatives {
-        let parts = match alternative {
-            Expression::And(parts) => parts.as_slice(),
-            part => std::slice::from_ref(part),
-        };
+    for parts in alternatives {
         let mut said = facts(parts, terms);
         said.extend_from_slice(&known);
         let (score, candidate) = indexes.best(&said, conditions, terms, &[])?;

@@ -6,8 +6,8 @@
 
 use super::{Definition, nothing};
 use super::{
-    casts, classes, comments, constraints, functions, objects, operator_classes, ranges, sequences, settings, types,
-    user_types, views,
+    casts, classes, comments, constraints, functions, objects, operator_classes, ranges, sequences, settings,
+    types, user_types, views,
 };
 
 /// The columns of the statistics of tables.

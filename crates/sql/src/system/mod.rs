@@ -13,8 +13,8 @@
 //!
 //! Not here: what a session has (settings, temporary objects), and how rows become batches (`olap/system.rs`).
 
-mod catalog_relations;
 mod casts;
+mod catalog_relations;
 mod classes;
 mod comments;
 mod constraints;

@@ -7,6 +7,7 @@ mod definitions;
 mod domains;
 mod expression_indexes;
 mod joined;
+mod lookups;
 mod prepared;
 mod reads;
 mod schemas;

@@ -8,6 +8,7 @@ use super::guard::{self, Order};
 use super::keyed;
 use crate::expression::operator::temporal_types;
 use crate::expression::{Arithmetic, Comparison, Expression, Function, Like as BoundLike, PatternSyntax};
+use crate::forms::balanced;
 use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
 use crate::olap::number_bound;
@@ -17,7 +18,6 @@ use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::functions::unicode::expr_fn::{substr, substring};
 use datafusion::logical_expr::expr::{BinaryExpr, Case, InList, Like, Placeholder};
-use datafusion::logical_expr::utils::disjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast, lit};
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ impl Emitter<'_> {
             return Ok(in_list(self.ordered(operand)?, items, negated));
         }
         let equal = items.into_iter().map(|item| self.compared(Comparison::Equal, operand.clone(), item));
-        let any = disjunction(equal.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(false));
+        let any = any_of(equal.collect::<Result<Vec<_>>>()?);
         Ok(if negated { Expr::Not(Box::new(any)) } else { any })
     }
 
@@ -160,7 +160,7 @@ impl Emitter<'_> {
     fn joined(&self, operands: Vec<Expression>, operator: Operator, order: Order) -> Result<Expr> {
         let operands = operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?;
         let operands = guard::guarded(operands, operator, order, self.schema)?;
-        let whole = operands.into_iter().reduce(|left, right| binary(left, operator, right));
+        let whole = balanced(operands, |left, right| binary(left, operator, right));
         Ok(whole.unwrap_or_else(|| lit(operator == Operator::And)))
     }
 
@@ -371,13 +371,16 @@ impl Emitter<'_> {
     }
 }
 
+fn any_of(conditions: Vec<Expr>) -> Expr {
+    balanced(conditions, |left, right| binary(left, Operator::Or, right)).unwrap_or_else(|| lit(false))
+}
+
 /// A list of constants, or, since the optimizer takes others for constants when it intersects lists, comparisons with each item.
 fn in_list(operand: Expr, items: Vec<Expr>, negated: bool) -> Expr {
     if items.iter().all(|item| matches!(item, Expr::Literal(..) | Expr::Placeholder(_))) {
         return Expr::InList(InList::new(Box::new(operand), items, negated));
     }
-    let equal = items.into_iter().map(|item| binary(operand.clone(), Operator::Eq, item));
-    let any = disjunction(equal).unwrap_or_else(|| lit(false));
+    let any = any_of(items.into_iter().map(|item| binary(operand.clone(), Operator::Eq, item)).collect());
     if negated { Expr::Not(Box::new(any)) } else { any }
 }
 
