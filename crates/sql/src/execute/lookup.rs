@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 /// Rows of all tables that such a plan may visit before it gives way to an analytical one: some milliseconds.
 const MOST_ROWS: usize = 10_000;
-/// The same for each place of an index that the statement names, as it has asked for that many.
+/// For each place of an index that the statement names, at least so many: it has asked for them.
 const ROWS_FOR_PLACE: usize = 4;
 
 /// A row of each table so far, in the order of the steps.

@@ -74,6 +74,9 @@ struct From {
     first: usize,
 }
 
+/// The conditions of joins, each with the number of tables that it may mention.
+type JoinConditions<'a> = Vec<(usize, &'a Expr)>;
+
 impl From {
     fn has(&self, column: usize) -> bool {
         (self.first..self.first + self.table.columns().len()).contains(&column)
@@ -149,8 +152,8 @@ impl Planner<'_> {
         Ok(LookupPlan { steps, grouping, projection, output, sort, limit, offset, parameters: count })
     }
 
-    /// The tables of FROM, and the conditions of its joins, each with the number of tables that it may mention.
-    fn tables_of<'q>(&self, from: &'q [ast::TableWithJoins]) -> Bound<(Vec<From>, Vec<(usize, &'q Expr)>)> {
+    /// The tables of FROM, and the conditions of its joins.
+    fn tables_of<'q>(&self, from: &'q [ast::TableWithJoins]) -> Bound<(Vec<From>, JoinConditions<'q>)> {
         let (mut tables, mut on): (Vec<From>, Vec<_>) = (Vec::new(), Vec::new());
         for item in from {
             let mut factors = vec![&item.relation];
