@@ -67,6 +67,35 @@ fn what_was_seen_after_a_kill_outlives_a_loss_of_power() {
             let read = history.check_disk(&left).unwrap_or_else(|what| panic!("at {operation}: {what}"));
             assert_eq!(read, seen, "at {operation}, {seed}");
         }
+        // What is built upon it must not stand on anything that the loss of power takes.
+        history.go_on(&killed).unwrap_or_else(|what| panic!("going on at {operation}: {what}"));
+        let checked = history.check_disk(&killed.after_power_loss(operation));
+        checked.unwrap_or_else(|what| panic!("after going on at {operation}: {what}"));
+    }
+}
+
+/// The next process has no space for another segment, and so never syncs the folder again: it goes on in the one whose name the
+/// killed process may have left unsynced.
+#[test]
+fn segments_that_a_killed_process_made_are_there_to_stay() {
+    for operation in 1..operations() {
+        let (disk, _) = two_runs(operation, Some((operation, Fault::PowerLoss)), None);
+        let killed = disk.after_kill();
+        if killed.paths().iter().all(|path| !path.ends_with("identity")) {
+            continue;
+        }
+        killed.set_space(Some(0));
+        let (log, seen) = reopen(&killed);
+        let order = start(&log);
+        let appender = log.appender();
+        let mut written = seen.iter().filter(|record| record.kind == 1).count();
+        while let Ok(timestamp) = commit(&appender, &order, &[5; 900]) {
+            log.wait_until_durable(timestamp);
+            written += 1;
+        }
+        let (_, read) = reopen(&killed.after_power_loss(operation));
+        let left = read.iter().filter(|record| record.kind == 1).count();
+        assert_eq!(left, written, "at {operation}");
     }
 }
 

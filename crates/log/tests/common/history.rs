@@ -154,8 +154,9 @@ impl History {
         self.begin(&log);
         let order = super::start(&log);
         let appender = log.appender();
-        for number in 0..3u8 {
-            let payload = vec![number; 300];
+        // More than a segment.
+        for number in 0..30u8 {
+            let payload = vec![number; 600];
             let timestamp = commit(&appender, &order, &payload).map_err(|error| error.to_string())?;
             self.appended.lock().expect("nobody panics").insert((log.incarnation(), timestamp.0), payload);
             log.wait_until_durable(timestamp);
