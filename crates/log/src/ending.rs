@@ -8,9 +8,7 @@
 
 use crate::disk::{Disk, DiskFile, write_full};
 use crate::failure::failed;
-use crate::format::{
-    CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, DatabaseBits, Place, SEGMENT_HEADER_BYTES,
-};
+use crate::format::{CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, DatabaseBits, Place};
 use crate::options::Loss;
 use crate::segments::Segment;
 use crate::window::Window;
@@ -27,12 +25,14 @@ pub(crate) struct Ending {
     pub(crate) search_from: u64,
     /// Segment's number and offset of the last good chunk.
     pub(crate) last_chunk: Option<(u64, u64)>,
+    /// How far there is anything behind the end, in the segment where it is and in those that follow.
+    pub(crate) traces: Vec<u64>,
 }
 
 impl Ending {
     /// Whether there was more: `is_lost` says so, or a good chunk behind the end does.
     pub(crate) fn find_loss(
-        &self,
+        &mut self,
         segments: &[Segment],
         database: DatabaseBits,
         mut is_lost: bool,
@@ -40,12 +40,12 @@ impl Ending {
         let ended = &segments[self.end];
         let mut bytes = 0;
         for segment in &segments[self.end..] {
+            let trace = last_trace(segment)?;
             let is_first = segment.number == ended.number;
-            let from = if is_first { self.search_from } else { SEGMENT_HEADER_BYTES as u64 };
-            let begins = if is_first { ended.position } else { from };
-            let last = last_trace(segment, begins)?;
-            bytes += last.saturating_sub(begins);
-            is_lost = is_lost || has_chunk(segment, database, from, last)?;
+            let from = if is_first { self.search_from } else { segment.position };
+            self.traces.push(trace);
+            bytes += trace - segment.position;
+            is_lost = is_lost || has_chunk(segment, database, from, trace)?;
         }
         Ok(is_lost.then(|| Loss { file: ended.path.clone(), offset: ended.position, bytes }))
     }
@@ -63,9 +63,8 @@ impl Ending {
     ) -> Result<VecDeque<Segment>> {
         let mut ready: VecDeque<Segment> = segments.drain(self.end + 1..).collect();
         let mut usable = 0;
-        for segment in &ready {
-            let begin = SEGMENT_HEADER_BYTES as u64;
-            let is_blank = last_trace(segment, begin)? == begin;
+        for (segment, trace) in ready.iter().zip(&self.traces[1..]) {
+            let is_blank = *trace == segment.position;
             if is_loss || !is_blank || segment.bytes != segment_bytes {
                 break;
             }
@@ -81,7 +80,7 @@ impl Ending {
             disk.sync_folder(folder).map_err(failed("sync the folder", folder))?;
         }
         let ended = &segments[self.end];
-        clear(&*ended.file, ended.position, last_trace(ended, ended.position)?)
+        clear(&*ended.file, ended.position, self.traces[0])
             .map_err(failed("clear the torn end of", &ended.path))?;
         self.write_last_again(segments)?;
         for segment in &segments[self.end.saturating_sub(1)..] {
@@ -103,15 +102,15 @@ impl Ending {
     }
 }
 
-/// Where the last byte that is not zero ends, from a place on.
-fn last_trace(segment: &Segment, from: u64) -> Result<u64> {
-    let mut last = from;
+/// Where the last byte that is not zero ends, from the segment's position on.
+fn last_trace(segment: &Segment) -> Result<u64> {
+    let mut last = segment.position;
     let note = &mut |offset: u64, piece: &[u8]| {
         let trace = piece.iter().rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 1);
         last = last.max(offset + trace);
         false
     };
-    let scanned = Window::new(&*segment.file, segment.bytes).scan(from, note);
+    let scanned = Window::new(&*segment.file, segment.bytes).scan(segment.position, note);
     scanned.map_err(failed("read", &segment.path))?;
     Ok(last)
 }

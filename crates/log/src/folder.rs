@@ -25,8 +25,8 @@ const IDENTITY_TMP: &str = "identity.tmp";
 const SEGMENT_TMP: &str = "segment.tmp";
 const SEGMENT_ENDING: &str = ".log";
 const SEGMENT_DIGITS: usize = 16;
-/// Segments are zeroed and synced in pieces of it, so that no flush waits long behind one.
-const ZEROED_AT_ONCE: u64 = 1 << 20;
+/// Segments are zeroed and synced in pieces of it while commits go on, so that no flush waits long behind one.
+pub(crate) const ZEROED_AT_ONCE: u64 = 1 << 20;
 
 /// A folder that this process has locked.
 pub(crate) struct Folder {
@@ -127,7 +127,7 @@ fn create(disk: &dyn Disk, folder: &Path, names: &[String], segment_bytes: u64) 
     let database = random_bits();
     let header = SegmentHeader { database, number: 1, bytes: segment_bytes };
     let mut making = MakingSegment::begin(disk, folder, header).map_err(Failure::into_error)?;
-    while making.step(disk, folder).map_err(Failure::into_error)?.is_none() {}
+    making.step(disk, folder, u64::MAX).map_err(Failure::into_error)?;
     let path = folder.join(IDENTITY_TMP);
     let file = disk.create(&path).map_err(failed("create", &path))?;
     write_full(&*file, &encode_identity(&database), 0).map_err(failed("write", &path))?;
@@ -201,10 +201,15 @@ impl MakingSegment {
         Ok(MakingSegment { header, file, zeroed: SEGMENT_HEADER_BYTES as u64 })
     }
 
-    /// Zeroes and syncs the next piece. Returns the segment's header when it has its name for good.
-    pub(crate) fn step(&mut self, disk: &dyn Disk, folder: &Path) -> Result<Option<SegmentHeader>, Failure> {
+    /// Zeroes and syncs the next piece, of at most so many bytes. Returns the segment's header when it has its name for good.
+    pub(crate) fn step(
+        &mut self,
+        disk: &dyn Disk,
+        folder: &Path,
+        at_once: u64,
+    ) -> Result<Option<SegmentHeader>, Failure> {
         let path = folder.join(SEGMENT_TMP);
-        let next = (self.zeroed + ZEROED_AT_ONCE).min(self.header.bytes);
+        let next = self.zeroed.saturating_add(at_once).min(self.header.bytes);
         self.file.preallocate(self.zeroed, next).map_err(Failure::of("make room in", &path))?;
         self.file.sync().map_err(Failure::of("sync", &path))?;
         self.zeroed = next;

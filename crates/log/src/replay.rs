@@ -50,7 +50,8 @@ pub(crate) fn replay(
     let mut segments = open_segments(disk, path, folder, options.recover_to_last_valid, &mut strays)?;
     let total = segments.iter().map(|segment| segment.bytes).sum();
     let (mut records, end) = read_all(path, folder.database, &mut segments, options, total, visit)?;
-    let ending = Ending { end, search_from: records.search_from, last_chunk: records.last_chunk };
+    let (search_from, last_chunk) = (records.search_from, records.last_chunk);
+    let mut ending = Ending { end, search_from, last_chunk, traces: Vec::new() };
     let loss =
         ending.find_loss(&segments, folder.database, records.problem.is_some() || !strays.is_empty())?;
     if let Some(loss) = &loss

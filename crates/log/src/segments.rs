@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, DiskFile, write_full};
 use crate::failure::Failure;
-use crate::folder::{MakingSegment, remove_remnant, segment_path};
+use crate::folder::{MakingSegment, ZEROED_AT_ONCE, remove_remnant, segment_path};
 use crate::format::{
     CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, DatabaseBits, Place, SEGMENT_HEADER_BYTES,
     SegmentHeader,
@@ -137,7 +137,7 @@ impl Segments {
                 MakingSegment::begin(&*self.disk, &self.folder, header)?
             }
         };
-        let Some(header) = making.step(&*self.disk, &self.folder)? else {
+        let Some(header) = making.step(&*self.disk, &self.folder, ZEROED_AT_ONCE)? else {
             self.making = Some(making);
             return Ok(false);
         };

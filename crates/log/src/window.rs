@@ -55,10 +55,11 @@ impl Window<'_> {
     /// for. Pieces begin at multiples of 8 from there.
     pub(crate) fn scan(&mut self, from: u64, visit: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::Result<()> {
         const PIECE: usize = 4096;
+        static ZEROS: [u8; PIECE] = [0; PIECE];
         let mut offset = from;
         loop {
             let piece = self.get(offset, PIECE)?;
-            if piece.is_empty() || (piece.iter().any(|byte| *byte != 0) && visit(offset, piece)) {
+            if piece.is_empty() || (*piece != ZEROS[..piece.len()] && visit(offset, piece)) {
                 return Ok(());
             }
             offset += piece.len() as u64;
