@@ -163,11 +163,12 @@ pgbench_runs() {
 
 # go-tpc's TPC-C: whether its parts went through, and which of the standard's conditions held; how fast it was is not compared.
 tpc_runs() {
-    local tpcc=("$cache/go/go-tpc" tpcc -d postgres -H "$PGHOST" -P "$PGPORT" -U "$PGUSER" -D "$PGDATABASE" --conn-params sslmode=disable --warehouses 1)
+    local faults tpcc=("$cache/go/go-tpc" tpcc -d postgres -H "$PGHOST" -P "$PGPORT" -U "$PGUSER" -D "$PGDATABASE" --conn-params sslmode=disable --warehouses 1)
     said() {
         limited "${tpcc[@]}" "${@:2}" >"$work/tpcc" 2>&1 || echo "it ended with $?" >>"$work/tpcc"
         sed -nE "s/^begin to check warehouse .* at condition (.*)/$1: condition \1\tlooked at/p" "$work/tpcc" | sort -V
-        printf '%s\t%s\n' "$1" "$(grep -iE 'err|fail|it ended' "$work/tpcc" | grep -v '^\[Current' | sed -E 's/^\[[-0-9: ]*\] //' | sort | uniq -c | head -n 3 | tr '\n' ' ')"
+        faults="$(grep -iE 'err|fail|it ended' "$work/tpcc" | grep -v '^\[Current' | sed -E 's/^\[[-0-9: ]*\] //' | sort | uniq -c | head -n 3 | tr '\n' ' ')"
+        printf '%s\t%s\n' "$1" "${faults:-ended well}"
     }
     said prepare prepare --no-check -T 2
     said "check all" check --check-all
