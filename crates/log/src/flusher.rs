@@ -24,6 +24,8 @@ use std::time::Duration;
 /// How soon the flusher looks again whether the watermark has passed commits for which nobody waits; longer each time.
 const COVER_SOON: Duration = Duration::from_micros(200);
 const COVER_DOUBLINGS: u32 = 6;
+/// How often the flusher looks for the end of a commit that has appended its record: some microseconds long.
+const LOOKS_FOR_A_COMMIT: u32 = 200;
 
 /// All appenders.
 pub(crate) type Registry = Mutex<Vec<Arc<Appender>>>;
@@ -97,8 +99,21 @@ impl Flusher {
         Ok(())
     }
 
+    /// Waits some microseconds for the watermark if it covers nothing new while records are there. An append wakes the flusher, and
+    /// the commit finishes right after it: the record would be written without being covered, and need another flush.
+    fn await_a_commit(&self) {
+        let durable = self.shared.pace.durable();
+        let has_records = || self.registry.lock().iter().any(|appender| appender.has_records());
+        let mut looks = 0;
+        while looks < LOOKS_FOR_A_COMMIT && (self.watermark)() <= durable && (looks > 0 || has_records()) {
+            looks += 1;
+            std::hint::spin_loop();
+        }
+    }
+
     /// A round. Returns whether anything was written or became durable.
     fn flush(&mut self) -> Result<bool, Failure> {
+        self.await_a_commit();
         let mut watermark = (self.watermark)();
         self.note_appenders();
         let has_written = self.take_all()?;
