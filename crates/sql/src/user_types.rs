@@ -9,6 +9,7 @@ use crate::expression::types::data_type;
 use crate::name::object_name;
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Catalog, EnumType, KEPT_ENUM};
+use ankerdb_value::{KeptName, renamed};
 use datafusion::sql::sqlparser::ast::{
     self, AlterColumnOperation, AlterTableOperation, ArrayElemTypeDef, DataType, Expr, Ident, ObjectName,
     Statement,
@@ -109,20 +110,10 @@ pub(crate) fn is_named_in(text: &str, labels: EnumType) -> bool {
 
 /// The text with what types are called in the place of their numbers.
 pub(crate) fn shown(text: &str, mut name: impl FnMut(EnumType) -> String) -> String {
-    let mark = format!("{SCHEMA}.{KEPT_ENUM}");
-    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find(&mark) {
-        let digits = &rest[at + mark.len()..];
-        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-        let known = digits[..end].parse().ok().and_then(EnumType::by_number);
-        shown.push_str(&rest[..at]);
-        match known {
-            Some(labels) => shown.push_str(&name(labels)),
-            None => shown.push_str(&rest[at..at + mark.len() + end]),
-        }
-        rest = &digits[end..];
-    }
-    shown + rest
+    renamed(text, |known| match known {
+        KeptName::Enum(number) => EnumType::by_number(number).map(&mut name),
+        KeptName::Domain(_) => None,
+    })
 }
 
 /// What a type of labels is called that a parsed type name stands for.
@@ -149,5 +140,8 @@ mod tests {
         let shown = shown(&text, |labels| format!("s.{}", labels.name()));
         assert_eq!(shown, "m = CAST('sad' AS s.mood) OR m = 'x'::s.mood");
         assert_eq!(super::shown("pg_catalog.enum_x", |_| String::new()), "pg_catalog.enum_x");
+        let constant = format!("'{}'", kept_type(mood));
+        assert_eq!(super::shown(&constant, |_| String::new()), constant);
+        assert!(!is_named_in(&constant, mood));
     }
 }

@@ -23,35 +23,43 @@ pub enum KeptName {
 /// # Errors
 /// Those of `number`, which gives them.
 pub fn renumbered(text: &str, mut number: impl FnMut(KeptName) -> Result<u32>) -> Result<String> {
+    let mut failed = None;
+    let changed = renamed(text, |name| match (number(name), name) {
+        (Ok(number), KeptName::Enum(_)) => Some(format!("{SCHEMA}{KEPT_ENUM}{number}")),
+        (Ok(number), KeptName::Domain(_)) => Some(format!("{SCHEMA}{KEPT_DOMAIN}{number}")),
+        (Err(error), _) => {
+            failed.get_or_insert(error);
+            None
+        }
+    });
+    failed.map_or(Ok(changed), Err)
+}
+
+/// The text with other words in the place of the names of types; a name for which there is none stays.
+pub fn renamed(text: &str, mut word: impl FnMut(KeptName) -> Option<String>) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     let mut before = ' ';
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.');
     while let Some(next) = rest.chars().next() {
-        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.');
+        let mut other = None;
         let length = match next {
             '\'' => quoted_length(rest, next, matches!(before, 'e' | 'E')),
             '"' => quoted_length(rest, next, false),
             _ if !is_word(before) && rest.starts_with(SCHEMA) => match kept(&rest[SCHEMA.len()..]) {
-                Some((prefix, name)) => {
-                    let old = match name {
-                        KeptName::Enum(old) | KeptName::Domain(old) => old,
-                    };
-                    out.push_str(SCHEMA);
-                    out.push_str(prefix);
-                    out.push_str(&number(name)?.to_string());
-                    before = '0';
-                    rest = &rest[SCHEMA.len() + prefix.len() + old.to_string().len()..];
-                    continue;
+                Some((length, name)) => {
+                    other = word(name);
+                    SCHEMA.len() + length
                 }
                 None => SCHEMA.len(),
             },
             next => next.len_utf8(),
         };
         let (taken, left) = rest.split_at(length);
-        out.push_str(taken);
+        out.push_str(other.as_deref().unwrap_or(taken));
         before = taken.chars().next_back().unwrap_or(before);
         rest = left;
     }
-    Ok(out)
+    out
 }
 
 /// Bytes of what begins with a quote, up to the one that ends it: a doubled one does not, nor one behind a backslash where those count.
@@ -67,15 +75,14 @@ fn quoted_length(text: &str, quote: char, has_escapes: bool) -> usize {
     text.len()
 }
 
-/// How the name of a type begins, and the type, if one is named here: a number without needless zeros, and nothing of a word behind it.
-fn kept(name: &str) -> Option<(&'static str, KeptName)> {
-    let (prefix, digits) =
-        [KEPT_ENUM, KEPT_DOMAIN].into_iter().find_map(|prefix| Some((prefix, name.strip_prefix(prefix)?)))?;
+/// The type that is named here, and the bytes of its name: a number without needless zeros, and nothing of a word behind it.
+fn kept(name: &str) -> Option<(usize, KeptName)> {
+    let of: [(&str, fn(u32) -> KeptName); 2] = [(KEPT_ENUM, KeptName::Enum), (KEPT_DOMAIN, KeptName::Domain)];
+    let (digits, of) = of.into_iter().find_map(|(prefix, of)| Some((name.strip_prefix(prefix)?, of)))?;
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     let number: u32 = digits[..end].parse().ok().filter(|number: &u32| number.to_string().len() == end)?;
     let is_end = digits[end..].chars().next().is_none_or(|c| !(c.is_alphanumeric() || c == '_'));
-    let name = if prefix == KEPT_ENUM { KeptName::Enum(number) } else { KeptName::Domain(number) };
-    is_end.then_some((prefix, name))
+    is_end.then_some((name.len() - digits.len() + end, of(number)))
 }
 
 #[cfg(test)]

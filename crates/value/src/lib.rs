@@ -62,7 +62,7 @@ pub use enum_type::{ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType, EnumVa
 pub use fit::cut;
 pub use interval::Interval;
 pub use interval_math::age;
-pub use kept_name::{KeptName, renumbered};
+pub use kept_name::{KeptName, renamed, renumbered};
 pub use key::{encode_key, push_bigint, push_integer, push_smallint, push_text, push_value};
 pub use number::{
     Number, NumberSum, Spread, compare_numbers, number_from_binary, number_to_binary, push_number_key,

@@ -90,11 +90,6 @@ impl RowType {
         &self.shape().fields
     }
 
-    /// The number of the relation that has such rows.
-    pub fn relation(self) -> Option<u32> {
-        self.shape().relation
-    }
-
     /// Its number for clients.
     pub fn oid(self) -> u32 {
         self.shape().relation.map_or(RECORD_OID, row_type_oid)

@@ -100,14 +100,12 @@ impl StoredTypes {
     }
 
     fn row_type(&self, reader: &mut Reader<'_>) -> Result<RowType> {
-        let relation = (reader.byte()? != 0).then(|| reader.u32()).transpose()?;
         let count = reader.place()?;
         let mut fields = Vec::new();
         for _ in 0..count {
             fields.push(self.data_type(reader)?);
         }
-        let row = RowType::of(fields)?;
-        relation.map_or(Ok(row), |relation| row.of_relation(relation))
+        RowType::of(fields)
     }
 
     pub(super) fn value(&self, reader: &mut Reader<'_>) -> Result<Value> {
@@ -321,14 +319,8 @@ fn push_system_type(out: &mut Writer, system: SystemType) {
     }
 }
 
+/// Without the relation that has such rows, which has another number in every process.
 fn push_row_type(out: &mut Writer, row: RowType) {
-    match row.relation() {
-        Some(relation) => {
-            out.byte(1);
-            out.u32(relation);
-        }
-        None => out.byte(0),
-    }
     out.place(row.fields().len());
     row.fields().iter().for_each(|field| push_type(out, *field));
 }
@@ -436,7 +428,6 @@ mod tests {
         all.extend(ListType::ARRAYS.map(ListType::item_type));
         let row = RowType::of(all.iter().copied()).unwrap();
         let nested = RowType::of([DataType::System(SystemType::Row(row)), DataType::Text]).unwrap();
-        let nested = nested.of_relation(16_400).unwrap();
         all.push(DataType::System(SystemType::Row(nested)));
         all.push(DataType::System(SystemType::List(ListType::Row(row))));
         for data_type in all {
@@ -447,6 +438,15 @@ mod tests {
             let cut = whole(&bytes[..bytes.len() - 1], |reader| types.data_type(reader));
             assert_eq!(cut.unwrap_err().state(), ankerdb_base::SqlState::DataCorrupted, "{data_type:?}");
         }
+    }
+
+    #[test]
+    fn rows_of_a_relation_are_rows() {
+        let row = RowType::of([DataType::Text]).unwrap();
+        let mut out = Writer::default();
+        push_type(&mut out, DataType::System(SystemType::Row(row.of_relation(16_400).unwrap())));
+        let read = whole(&out.finish().unwrap(), |reader| StoredTypes::default().data_type(reader));
+        assert_eq!(read, Ok(DataType::System(SystemType::Row(row))));
     }
 
     #[test]
@@ -512,7 +512,7 @@ mod tests {
         let mut out = Writer::default();
         for _ in 0..100_000 {
             // A row of one field.
-            out.fixed(&[23, 6, 0, 1, 0, 0, 0]);
+            out.fixed(&[23, 6, 1, 0, 0, 0]);
         }
         let bytes = out.finish().unwrap();
         let read = whole(&bytes, |reader| StoredTypes::default().data_type(reader));

@@ -13,6 +13,7 @@ use ankerdb_engine::{
     Catalog, ColumnDefinition, ColumnDomain, DataType, Domain, DomainType, Error, KEPT_DOMAIN, KEPT_ENUM,
     ListType, Result, SqlState, SystemType, Value,
 };
+use ankerdb_value::{KeptName, renamed};
 use datafusion::sql::sqlparser::ast::{self, Expr, Ident, ObjectName};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -91,7 +92,7 @@ impl Drop for Along {
 }
 
 /// The version with this number.
-fn by_number(number: u32) -> Option<&'static Version> {
+pub(crate) fn by_number(number: u32) -> Option<&'static Version> {
     VERSIONS.read().unwrap_or_else(PoisonError::into_inner).get(number as usize).copied()
 }
 
@@ -303,18 +304,8 @@ pub(crate) fn is_named_in(text: &str, identity: DomainType) -> bool {
 
 /// The text with what domains are called in the place of their numbers.
 pub(crate) fn shown(text: &str, mut name: impl FnMut(DomainType) -> String) -> String {
-    let mark = format!("{SCHEMA}.{KEPT_DOMAIN}");
-    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find(&mark) {
-        let digits = &rest[at + mark.len()..];
-        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-        let known = digits[..end].parse().ok().and_then(DomainType::by_number);
-        shown.push_str(&rest[..at]);
-        match known {
-            Some(identity) => shown.push_str(&name(identity)),
-            None => shown.push_str(&rest[at..at + mark.len() + end]),
-        }
-        rest = &digits[end..];
-    }
-    shown + rest
+    renamed(text, |known| match known {
+        KeptName::Domain(number) => DomainType::by_number(number).map(&mut name),
+        KeptName::Enum(_) => None,
+    })
 }

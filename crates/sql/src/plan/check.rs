@@ -15,17 +15,26 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// 42703 for unknown columns, 42804 if it is no condition, 0A000 for what a condition on a row cannot have.
 pub(crate) fn add_checks(table: &mut TableDefinition, checks: Vec<(Option<String>, &Expr)>) -> Result<()> {
     for (name, expr) in checks {
-        let scope = Scope::default().with(table.name.clone(), &table.columns);
-        let mut parameters = Parameters::default();
-        let bound = Binder::new(scope, &mut parameters).bind_condition(expr, "CHECK");
-        let condition = bound.map_err(Refusal::into_error)?;
-        let name = name.unwrap_or_else(|| generated_name(table, &condition));
-        let columns = columns_of([&condition], table.columns.len());
-        let test = Arc::new(move |value: &dyn Fn(usize) -> Value| is_satisfied(&condition, value));
-        table.checks.push(Check { name, text: expr.to_string(), columns, is_validated: true, test });
+        let check = check(table, name, expr)?;
+        table.checks.push(check);
     }
     table.checks.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(())
+}
+
+/// A constraint of a table that has all its columns.
+///
+/// # Errors
+/// Those of [`add_checks`].
+pub(crate) fn check(table: &TableDefinition, name: Option<String>, expr: &Expr) -> Result<Check> {
+    let scope = Scope::default().with(table.name.clone(), &table.columns);
+    let mut parameters = Parameters::default();
+    let bound = Binder::new(scope, &mut parameters).bind_condition(expr, "CHECK");
+    let condition = bound.map_err(Refusal::into_error)?;
+    let name = name.unwrap_or_else(|| generated_name(table, &condition));
+    let columns = columns_of([&condition], table.columns.len());
+    let test = Arc::new(move |value: &dyn Fn(usize) -> Value| is_satisfied(&condition, value));
+    Ok(Check { name, text: expr.to_string(), columns, is_validated: true, test })
 }
 
 /// The condition whose text a table keeps.

@@ -96,14 +96,36 @@ pub(crate) fn rederive(
     if derivation.sources.iter().any(|&source| position(source).is_none()) {
         return Ok(None);
     }
+    derive_texts(table, &derivation.parts, derivation.predicate.as_ref(), position).map(Some)
+}
+
+/// The derivation that the texts of an index say.
+///
+/// # Errors
+/// Those of binding.
+pub(crate) fn kept(
+    table: &TableDefinition,
+    parts: &[ColumnText],
+    predicate: Option<&ColumnText>,
+) -> Result<Derivation> {
+    let derived = derive_texts(table, parts, predicate, Some)?;
+    Ok(Derivation { parts: parts.to_vec(), predicate: predicate.cloned(), ..derived })
+}
+
+fn derive_texts(
+    table: &TableDefinition,
+    parts: &[ColumnText],
+    predicate: Option<&ColumnText>,
+    position: impl Fn(usize) -> Option<usize>,
+) -> Result<Derivation> {
     let name = |column: usize| {
         let column = position(column).map_or("", |column| &table.columns[column].name);
         identifier(column).to_string()
     };
     let read = |text: &ColumnText| super::default::parsed(&text.with_names(name));
-    let parts = derivation.parts.iter().map(read).collect::<Result<Vec<_>>>()?;
-    let predicate = derivation.predicate.as_ref().map(read).transpose()?;
-    derive(table, &parts, predicate.as_ref()).map(Some)
+    let parts = parts.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let predicate = predicate.map(read).transpose()?;
+    derive(table, &parts, predicate.as_ref())
 }
 
 fn bind_part(table: &str, columns: &[ColumnDefinition], part: &Expr) -> Result<(Expression, DataType)> {

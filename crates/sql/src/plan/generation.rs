@@ -45,6 +45,15 @@ pub(crate) fn bind_generations(table: &mut TableDefinition, new: &[NewGeneration
     Ok(())
 }
 
+/// What computes a column by the text that a table has kept.
+///
+/// # Errors
+/// Those of binding.
+pub(crate) fn kept(table: &TableDefinition, column: usize, text: &str) -> Result<Generation> {
+    let bound = generation(table, &table.columns[column], &parsed(text)?)?;
+    Ok(Generation { text: text.to_owned(), ..bound })
+}
+
 /// The names of columns that an expression uses.
 pub(crate) fn names(expr: &Expr) -> Vec<String> {
     let mut names = Vec::new();

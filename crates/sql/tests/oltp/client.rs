@@ -6,8 +6,13 @@ use std::sync::Arc;
 
 /// An engine over an empty database.
 pub(crate) fn engine() -> SqlEngine {
+    engine_over(Database::new())
+}
+
+/// An engine over a database.
+pub(crate) fn engine_over(database: Database) -> SqlEngine {
     let options = SqlOptions { olap_threads: 1, memory_limit_bytes: 64 << 20 };
-    SqlEngine::new(Database::new(), options).expect("an engine")
+    SqlEngine::new(database, options).expect("an engine")
 }
 
 /// One connection.

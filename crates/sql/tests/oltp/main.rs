@@ -6,6 +6,7 @@ mod configurations;
 mod definitions;
 mod domains;
 mod expression_indexes;
+mod images;
 mod joined;
 mod lookups;
 mod prepared;
