@@ -77,12 +77,15 @@ fn quoted_length(text: &str, quote: char, has_escapes: bool) -> usize {
 
 /// The type that is named here, and the bytes of its name: a number without needless zeros, and nothing of a word behind it.
 fn kept(name: &str) -> Option<(usize, KeptName)> {
-    let of: [(&str, fn(u32) -> KeptName); 2] = [(KEPT_ENUM, KeptName::Enum), (KEPT_DOMAIN, KeptName::Domain)];
-    let (digits, of) = of.into_iter().find_map(|(prefix, of)| Some((name.strip_prefix(prefix)?, of)))?;
+    let (digits, is_enum) = match name.strip_prefix(KEPT_ENUM) {
+        Some(digits) => (digits, true),
+        None => (name.strip_prefix(KEPT_DOMAIN)?, false),
+    };
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     let number: u32 = digits[..end].parse().ok().filter(|number: &u32| number.to_string().len() == end)?;
     let is_end = digits[end..].chars().next().is_none_or(|c| !(c.is_alphanumeric() || c == '_'));
-    is_end.then_some((name.len() - digits.len() + end, of(number)))
+    let known = if is_enum { KeptName::Enum(number) } else { KeptName::Domain(number) };
+    is_end.then_some((name.len() - digits.len() + end, known))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::types::{
     ANY_BIT, ANY_CHAR, Family, alternative_type, assignable, data_type, exact_constant, family, number,
     numeric, same_representation,
 };
-use super::{Comparison, Expression, Function, PatternSyntax, fold, library};
+use super::{Comparison, Expression, Function, PatternSyntax, fold, library, moments};
 use crate::forms::row;
 use crate::name::{DATABASE, folded, quoted, undefined_column};
 use crate::syntax_error::too_deep;
@@ -645,7 +645,11 @@ impl<'a> Binder<'a> {
                 DataType::Char(_) => Expression::Literal(cast(Value::Text(text), ANY_CHAR)?),
                 _ => Expression::Literal(Value::Text(text)),
             },
-            Expression::Literal(Value::Text(text)) => Expression::Literal(parse_text(target, &text)?),
+            Expression::Literal(Value::Text(text)) => {
+                let value = parse_text(target, &text)?;
+                moments::note(&text, target, &value);
+                Expression::Literal(value)
+            }
             Expression::Parameter(position) => {
                 self.parameters.mention(position);
                 self.parameters.types[position].get_or_insert(target);
@@ -822,6 +826,11 @@ pub(crate) fn convert(typed: Typed, target: DataType) -> Bound<Expression> {
 /// A cast; of a literal, its result.
 fn fold_cast(expression: Expression, target: DataType) -> Bound<Expression> {
     Ok(match expression {
+        Expression::Literal(Value::Text(text)) => {
+            let value = cast(Value::Text(text.clone()), target)?;
+            moments::note(&text, target, &value);
+            Expression::Literal(value)
+        }
         Expression::Literal(value) => Expression::Literal(cast(value, target)?),
         other => Expression::Cast(Box::new(other), target),
     })

@@ -13,6 +13,7 @@ pub(crate) mod function;
 pub(crate) mod labels;
 pub(crate) mod library;
 mod math;
+pub(crate) mod moments;
 pub(crate) mod notation;
 pub(crate) mod operator;
 pub(crate) mod pattern;

@@ -1,5 +1,6 @@
 //! CHECK constraints: from SQL to what the engine tests.
 
+use crate::expression::moments::settled;
 use crate::expression::{
     Binder, Context, Expression, NoSequences, Parameters, Refusal, Scope, columns_of, evaluate,
 };
@@ -27,14 +28,16 @@ pub(crate) fn add_checks(table: &mut TableDefinition, checks: Vec<(Option<String
 /// # Errors
 /// Those of [`add_checks`].
 pub(crate) fn check(table: &TableDefinition, name: Option<String>, expr: &Expr) -> Result<Check> {
-    let scope = Scope::default().with(table.name.clone(), &table.columns);
-    let mut parameters = Parameters::default();
-    let bound = Binder::new(scope, &mut parameters).bind_condition(expr, "CHECK");
-    let condition = bound.map_err(Refusal::into_error)?;
+    let (kept, condition) = settled(expr, |expr| {
+        let scope = Scope::default().with(table.name.clone(), &table.columns);
+        let mut parameters = Parameters::default();
+        let bound = Binder::new(scope, &mut parameters).bind_condition(expr, "CHECK");
+        bound.map_err(Refusal::into_error)
+    })?;
     let name = name.unwrap_or_else(|| generated_name(table, &condition));
     let columns = columns_of([&condition], table.columns.len());
     let test = Arc::new(move |value: &dyn Fn(usize) -> Value| is_satisfied(&condition, value));
-    Ok(Check { name, text: expr.to_string(), columns, is_validated: true, test })
+    Ok(Check { name, text: kept.to_string(), columns, is_validated: true, test })
 }
 
 /// The condition whose text a table keeps.

@@ -4,6 +4,7 @@
 //! once for a prepared one.
 
 use crate::expression::bind::Bound;
+use crate::expression::moments::settled;
 use crate::expression::{Binder, Expression, Function, Parameters, Refusal, Scope};
 use crate::name::{folded, quoted, sequence_name};
 use ankerdb_engine::{
@@ -167,21 +168,17 @@ fn bind(expr: &Expr, column: &ColumnDefinition) -> Bound<Expression> {
 /// # Errors
 /// Those that PostgreSQL has when the table is made. What fails only when it is computed fails then.
 pub(crate) fn checked(expr: &Expr, column: &ColumnDefinition) -> Result<String> {
-    let error = match bind(expr, column) {
-        Ok(_) => None,
+    match settled(expr, |expr| bind(expr, column)) {
+        Ok((kept, _)) => Ok(kept.to_string()),
         Err(Refusal::Failed(error)) => match error.state() {
-            SqlState::DivisionByZero | SqlState::NumericValueOutOfRange => None,
+            SqlState::DivisionByZero | SqlState::NumericValueOutOfRange => Ok(expr.to_string()),
             SqlState::UndefinedColumn => {
                 let message = "cannot use column reference in DEFAULT expression";
-                Some(Error::new(SqlState::FeatureNotSupported, message))
+                Err(Error::new(SqlState::FeatureNotSupported, message))
             }
-            _ => Some(error),
+            _ => Err(error),
         },
-        Err(refusal) => Some(refusal.into_error()),
-    };
-    match error {
-        None => Ok(expr.to_string()),
-        Some(error) => Err(error),
+        Err(refusal) => Err(refusal.into_error()),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The engine knows a [`Derivation`]: the columns that a key depends on, and a function. Here the function is a [`ComputedKey`] of
 //! bound expressions, which planning finds again in an index to compare them with those of a query.
 
+use crate::expression::moments::settled;
 use crate::expression::{
     Binder, Context, Expression, Function, Parameters, Refusal, Scope, Temporal, evaluate,
 };
@@ -59,17 +60,25 @@ pub(crate) fn derive(
     predicate: Option<&Expr>,
 ) -> Result<Derivation> {
     let columns = &table.columns;
-    let parts: Vec<Expr> = parts.iter().map(normal).collect();
+    let mut parts: Vec<Expr> = parts.iter().map(normal).collect();
     let mut key = ComputedKey { parts: Vec::new(), types: Vec::new(), predicate: Vec::new() };
-    for part in &parts {
-        let (bound, data_type) = bind_part(&table.name, columns, part)?;
+    for part in &mut parts {
+        let mut data_type = DataType::Text;
+        let (kept, bound) = settled(part, |part| {
+            let (bound, known) = bind_part(&table.name, columns, part)?;
+            data_type = known;
+            Ok(bound)
+        })?;
+        *part = kept;
         check_immutable(&bound, columns, "expression")?;
         key.parts.push(bound);
         key.types.push(data_type);
     }
-    let predicate = predicate.map(normal);
-    if let Some(predicate) = &predicate {
-        let condition = bind_predicate(&table.name, columns, predicate)?;
+    let mut predicate = predicate.map(normal);
+    if let Some(predicate) = &mut predicate {
+        let bind = |predicate: &Expr| bind_predicate(&table.name, columns, predicate);
+        let (kept, condition) = settled(predicate, bind)?;
+        *predicate = kept;
         check_immutable(&condition, columns, "predicate")?;
         key.predicate = conjuncts(condition);
     }

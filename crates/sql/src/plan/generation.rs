@@ -3,6 +3,7 @@
 use super::default::parsed;
 use super::derivation::{is_immutable, normal};
 use crate::aggregates::aggregates;
+use crate::expression::moments::settled;
 use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, columns_of, evaluate};
 use crate::name::{folded, identifier, quoted};
 use ankerdb_engine::{
@@ -83,20 +84,23 @@ pub(crate) fn users_of(table: &TableDefinition, name: &str) -> Result<Vec<String
 
 fn generation(table: &TableDefinition, column: &ColumnDefinition, expr: &Expr) -> Result<Generation> {
     check_form(expr)?;
-    let mut parameters = Parameters::default();
-    let scope = Scope::default().with(table.name.clone(), &table.columns);
-    let bound =
-        Binder::new(scope, &mut parameters).bind_assigned(expr, column).map_err(Refusal::into_error)?;
-    if !parameters.known().is_empty() {
-        return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"));
-    }
+    let (kept, bound) = settled(expr, |expr| {
+        let mut parameters = Parameters::default();
+        let scope = Scope::default().with(table.name.clone(), &table.columns);
+        let bound = Binder::new(scope, &mut parameters).bind_assigned(expr, column);
+        let bound = bound.map_err(Refusal::into_error)?;
+        match parameters.known().is_empty() {
+            true => Ok(bound),
+            false => Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1")),
+        }
+    })?;
     if !is_immutable(&bound, &table.columns) {
         let message = "generation expression is not immutable";
         return Err(Error::new(SqlState::InvalidObjectDefinition, message));
     }
     let (sources, data_type) = (columns_of([&bound], table.columns.len()), column.data_type);
     let compute = Arc::new(move |value: &dyn Fn(usize) -> Value| computed(&bound, data_type, value));
-    Ok(Generation { text: text(expr), sources, compute })
+    Ok(Generation { text: text(&kept), sources, compute })
 }
 
 /// That it is an expression about one row; PostgreSQL's words for what is not.

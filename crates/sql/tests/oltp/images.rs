@@ -235,7 +235,7 @@ fn a_catalog_of_everything_says_and_does_what_the_original_does() {
     let changes = changes(&mut original, STATEMENTS);
     // Sequences have counted since.
     let whole = CatalogChange::whole(&original.0.engine().database().catalog()).encode().unwrap();
-    let mut by_changes = restored(&[&changes[..], &[whole.clone()]].concat());
+    let mut by_changes = restored(&[&changes[..], std::slice::from_ref(&whole)].concat());
     let mut at_once = restored(&[whole]);
     for query in QUERIES {
         let expected = answer(&mut original, query);
@@ -294,4 +294,61 @@ fn a_table_without_texts_needs_no_sql() {
         assert_eq!(state, SqlState::FeatureNotSupported, "{sql}");
         restore(&whole, &KeptTexts::new()).unwrap();
     }
+}
+
+/// What was given under other settings means what it meant then.
+#[test]
+fn constants_mean_what_they_meant_when_they_were_given() {
+    let mut original = Client::new();
+    original.setup(&["set datestyle = 'ISO, DMY'", "set timezone = 'America/New_York'"]);
+    let changes = changes(
+        &mut original,
+        &[
+            "create domain day as date check (value > '03/02/2020')",
+            "create table t (id int primary key,
+                d date default '13/02/2020' check (d > '01/02/2020' and d <> '02/02/2020'::date),
+                n text default '01/02/2020' check (n <> '03/02/2020'),
+                at timestamptz check (at >= '2020-02-01'),
+                r daterange check (r <@ daterange '[01/02/2020,13/02/2020)'),
+                early bool generated always as (d < date '04/02/2020') stored, x day)",
+            "create index on t (id) where d > '05/02/2020'",
+            "create unique index on t ((d < '06/02/2020'), n)",
+        ],
+    );
+    original.setup(&["reset datestyle", "reset timezone"]);
+    let mut restored = restored(&changes);
+    let insert = |values: &str| format!("insert into t (id, d, n, at, r, x) values ({values})");
+    let work = [
+        "insert into t (id) values (1)".to_owned(),
+        insert("2, '2020-02-01', 'a', null, null, null"),
+        insert("2, '2020-02-02', 'a', null, null, null"),
+        insert("2, '2020-02-03', 'a', '2020-02-01 04:59:59+00', null, null"),
+        insert("2, '2020-02-03', '03/02/2020', '2020-02-01 05:00:00+00', null, null"),
+        insert(
+            "2, '2020-02-03', '02/03/2020', '2020-02-01 05:00:00+00', '[2020-02-01,2020-02-12]', '2020-02-04'",
+        ),
+        insert("3, '2020-02-04', 'a', null, '[2020-02-01,2020-02-13]', null"),
+        insert("3, '2020-02-05', 'a', null, null, '2020-02-03'"),
+        insert("3, '2020-02-05', 'b', null, null, null"),
+        insert("4, '2020-02-07', 'b', null, null, null"),
+        insert("5, '2020-02-07', 'b', null, null, null"),
+        "select id, d, n, early from t order by id".to_owned(),
+        "select pg_get_constraintdef(oid) from pg_constraint order by 1".to_owned(),
+        "select indexdef from pg_indexes where tablename = 't' order by 1".to_owned(),
+        "alter table t alter column id type bigint".to_owned(),
+        insert("9, '2020-02-02', 'a', null, null, null"),
+        insert("9, '2020-02-03', 'z', '2020-02-01 05:00:00+00', '[2020-02-01,2020-02-12]', '2020-02-04'"),
+    ];
+    let mut states = Vec::new();
+    for sql in &work {
+        let expected = answer(&mut original, sql);
+        assert_eq!(answer(&mut restored, sql), expected, "{sql}");
+        states.push(expected.get(..6).unwrap_or_default().to_owned());
+    }
+    let done = [
+        "INSERT", "!23514", "!23514", "!23514", "!23514", "INSERT", "!23514", "!23514", "INSERT", "INSERT",
+        "!23505",
+    ];
+    assert_eq!(&states[..done.len()], done);
+    assert_eq!(states[states.len() - 2..], ["!23514", "INSERT"]);
 }

@@ -8,6 +8,7 @@ use crate::execute::dependent::{Dependent, shown_domain};
 use crate::execute::schema::{check_schema, is_system_schema, target};
 use crate::execute::user_type::{check_role, is_missing};
 use crate::execute::view::drop_relation;
+use crate::expression::moments::settled;
 use crate::expression::{Context, Expression, NoSequences, evaluate};
 use crate::name::{full_name, identifier, not_supported, quoted};
 use crate::plan::NewDomain;
@@ -56,14 +57,14 @@ fn checked_default(expr: &datafusion::sql::sqlparser::ast::Expr, domain: &Domain
 
 /// Adds a condition, with a name that is free if it has none; returns that.
 fn add_check(domain: &mut Domain, name: Option<String>, text: &str, is_validated: bool) -> Result<String> {
-    domains::condition(&parsed_check(text)?, domain.base)?;
+    let (kept, _) = settled(&parsed_check(text)?, |expr| domains::condition(expr, domain.base))?;
     let is_taken = |name: &str| domain.checks.iter().any(|check| check.name == name);
     let name = match name {
         Some(name) if is_taken(&name) => return Err(constraint_exists(&name, &domain.name)),
         Some(name) => name,
         None => numbered(format!("{}_check", domain.name), is_taken),
     };
-    domain.checks.push(DomainCheck { name: name.clone(), text: text.to_owned(), is_validated });
+    domain.checks.push(DomainCheck { name: name.clone(), text: kept.to_string(), is_validated });
     domain.checks.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(name)
 }
