@@ -370,6 +370,13 @@ fn a_sequence_goes_on_behind_the_newest_count() {
     assert_eq!(goes_on(&[counted, older]), 6);
     sequence.set(100, false).unwrap();
     assert_eq!(goes_on(&[sequence.count(), counted]), 100);
+    // An image may be newer than all records.
+    let mut recovered = RecoveredCatalog::new();
+    recovered.apply(&CatalogChange::whole(&history.database.catalog()).encode().unwrap()).unwrap();
+    recovered.note_sequence(sequence.number(), counted);
+    let database = Database::new();
+    database.restore_catalog(recovered, &NoTexts).unwrap();
+    assert_eq!(database.catalog().sequence("n").unwrap().next(), Ok(100));
 }
 
 #[test]
