@@ -7,9 +7,10 @@ use crate::table::Table;
 use crate::transaction::{Failure, Transaction, WriteMode};
 use ankerdb_engine::{IndexDefinition, Isolation, TableDefinition};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-/// An in-memory database. Clones are handles to the same one: cheap, and good for all threads at once. The data is
+/// A database in memory, which may be kept in a folder, too. Clones are handles to the same one: cheap, and good for all threads at once. The data is
 /// freed with the last handle, snapshot, statement and iterator.
 ///
 /// There are no connections to manage: each call takes a session from a pool and gives it back, so that any number of
@@ -37,11 +38,36 @@ impl Database {
         Database::with(Options::new())
     }
 
-    /// An empty database.
+    /// The database that is kept in a folder, or a new one there. What a transaction has committed is on disk when its call returns.
+    ///
+    /// # Errors
+    /// Those of [`with`](Self::with).
+    ///
+    /// ```
+    /// # use ankerdb::Database;
+    /// # let folder = std::env::temp_dir().join(format!("ankerdb-doc-{}", std::process::id()));
+    /// let db = Database::open(&folder)?;
+    /// # #[cfg(feature = "sql")] {
+    /// db.execute("CREATE TABLE note (id int PRIMARY KEY, text text)", ())?;
+    /// db.execute("INSERT INTO note VALUES (1, 'still there')", ())?;
+    /// drop(db);
+    ///
+    /// let db = Database::open(&folder)?;
+    /// assert_eq!(db.query_one("SELECT text FROM note", ())?.get::<String>(0)?, "still there");
+    /// # }
+    /// # std::fs::remove_dir_all(&folder).expect("it is ours");
+    /// # Ok::<(), ankerdb::Error>(())
+    /// ```
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Database> {
+        Database::with(Options::new().data_dir(folder))
+    }
+
+    /// A database: an empty one, or that of the [folder](Options::data_dir) that the options name.
     ///
     /// # Errors
     /// `InvalidParameterValue` for a memory limit that is too small to work with; `FeatureNotSupported` for a
-    /// configuration that this machine cannot run.
+    /// configuration that this machine cannot run. Of a folder: `ObjectInUse` if another process is at work there; `DataCorrupted` if
+    /// something in it is damaged or missing; `DiskFull`, `InsufficientPrivilege` and `IoError`.
     pub fn with(options: Options) -> Result<Database> {
         Ok(Database { shared: Arc::new(ConnectionPool::new(options)?) })
     }

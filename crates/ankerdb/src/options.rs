@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use ankerdb_engine::{Configuration, Isolation};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The options of a database, for [`Database::with`](crate::Database::with).
@@ -19,6 +20,7 @@ use std::time::Duration;
 #[must_use]
 pub struct Options {
     pub(crate) engine: ankerdb_engine::Options,
+    folder: Option<PathBuf>,
     pub(crate) threads: usize,
     pub(crate) query_memory: Option<usize>,
     isolation: Option<Isolation>,
@@ -39,12 +41,20 @@ impl Options {
         let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
         Options {
             engine: ankerdb_engine::Options::default(),
+            folder: None,
             threads,
             query_memory: None,
             isolation: None,
             statement_timeout: None,
             lock_timeout: None,
         }
+    }
+
+    /// Keeps the database in a folder, which is made if it is not there: what was committed outlives the process. One process at a time
+    /// opens it.
+    pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Options {
+        self.folder = Some(folder.into());
+        self
     }
 
     /// Bytes that the process may use before statements and transactions that ask for more fail with 53200; at least 32 MB.
@@ -111,6 +121,17 @@ impl Options {
     }
 
     pub(crate) fn open(&self) -> Result<ankerdb_engine::Database> {
-        Ok(ankerdb_engine::Database::open(self.engine.clone())?)
+        let engine = self.engine.clone();
+        Ok(match &self.folder {
+            None => ankerdb_engine::Database::open(engine)?,
+            Some(folder) => {
+                let durability = ankerdb_engine::Durability::in_folder(folder);
+                #[cfg(feature = "sql")]
+                let binder = ankerdb_engine::NoTexts;
+                #[cfg(not(feature = "sql"))]
+                let binder = ankerdb_engine::NoTexts;
+                ankerdb_engine::Database::open_in(engine, &durability, &binder)?
+            }
+        })
     }
 }

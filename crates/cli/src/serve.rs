@@ -2,7 +2,7 @@
 
 use crate::engine::EngineOption;
 use crate::{at_least_one, invalid};
-use ankerdb_engine::{Database, Error, Result};
+use ankerdb_engine::{Database, Durability, Error, Result};
 use ankerdb_measure::machine::Machine;
 use ankerdb_server::{ServerOptions, serve_blocking};
 use ankerdb_sql::{SqlEngine, SqlOptions, parse_bytes};
@@ -10,9 +10,14 @@ use ankerdb_workload::htap::config::default_threads;
 use clap::Args;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The share of memory that analytical queries together may use for hash tables, sorts and so on is 1 / this.
 const QUERY_MEMORY_SHARE: u64 = 4;
+
+/// How often it is told how much of the log has been read.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Options of `serve`.
 #[derive(Args)]
@@ -30,6 +35,12 @@ pub(crate) struct Options {
     /// machine's
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<String>,
+    /// Folder that the database is kept in; made if it is not there. Without it the data is gone when the server stops
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where the log in the folder is damaged, begin with what comes before the damage, and lose what comes behind it
+    #[arg(long, requires = "data_dir")]
+    recover_to_last_valid: bool,
     /// Folder whose files every client may read and write with COPY FROM and TO; by default there is none
     #[arg(long, value_name = "FOLDER")]
     copy_folder: Option<PathBuf>,
@@ -55,21 +66,52 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let listen = resolve(&options.listen)?;
     let query_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
     let sql_options = SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes: query_bytes };
-    let engine = SqlEngine::new(Database::open(options.database()?)?, sql_options)?;
+    let database = open(options)?;
+    let engine = SqlEngine::new(database.clone(), sql_options)?;
     if let Some(folder) = &options.copy_folder {
         let found = folder.canonicalize().ok().filter(|found| found.is_dir());
         let wrong = || invalid(format!("--copy-folder must be a folder, not \"{}\"", folder.display()));
         engine.give_files(found.ok_or_else(wrong)?);
     }
     let server_options = ServerOptions { listen, max_connections: options.max_connections };
+    let kept = match &options.data_dir {
+        Some(folder) => format!("data is kept in {}", folder.display()),
+        None => "in-memory: data is gone when it stops".to_owned(),
+    };
     serve_blocking(engine, &server_options, |address: SocketAddr| {
-        println!("ankerdb is ready on {address} (in-memory: data is gone when it stops)");
+        println!("ankerdb is ready on {address} ({kept})");
     })
     .map_err(|error| match error.message().contains("in use") {
         true => Error::new(error.state(), error.message().to_owned())
             .with_hint("Another server listens there; choose another port with --listen."),
         false => error,
-    })
+    })?;
+    // What sessions did not wait for, too.
+    database.close()
+}
+
+/// The database, with what its folder keeps.
+fn open(options: &Options) -> Result<Database> {
+    let own = options.database()?;
+    let Some(folder) = &options.data_dir else { return Database::open(own) };
+    let mut durability = Durability::in_folder(folder);
+    durability.log.recover_to_last_valid = options.recover_to_last_valid;
+    let told = Mutex::new(Instant::now());
+    durability.log.progress = Some(Arc::new(move |read, total| {
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.elapsed() >= PROGRESS_INTERVAL {
+            *told = Instant::now();
+            eprintln!("ankerdb: reading the log: {} of {} MB", read >> 20, total >> 20);
+        }
+    }));
+    let database = Database::open_in(own, &durability, &ankerdb_engine::NoTexts)?;
+    if let Some(loss) = database.loss() {
+        let (bytes, offset, file) = (loss.bytes, loss.offset, loss.file.display());
+        eprintln!(
+            "ankerdb: the log was damaged; {bytes} bytes from offset {offset} of {file} on are given up"
+        );
+    }
+    Ok(database)
 }
 
 fn resolve(listen: &str) -> Result<SocketAddr> {

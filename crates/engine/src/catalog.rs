@@ -97,6 +97,11 @@ impl Catalog {
         self.schemas.values().find(|schema| schema.id == id).map_or("", |schema| &schema.name)
     }
 
+    /// Whether a schema is one of a session's temporary relations. Costs a look at all schemas.
+    pub(crate) fn is_temporary(&self, schema: SchemaId) -> bool {
+        self.schema_name(schema).starts_with(TEMPORARY_PREFIX)
+    }
+
     /// The schema that gets what is made under this name.
     ///
     /// # Errors

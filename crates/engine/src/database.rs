@@ -13,8 +13,8 @@ use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
 use ankerdb_table::{IndexDefinition, MemoryUse, Placement, Table, TableDefinition};
 use ankerdb_transaction::{MemoryLimit, Owner, Quiesced, TransactionManager, Versioning, Wait};
 use parking_lot::{Mutex, RwLock};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// An in-memory database. Cheap to clone; the data is freed with the last clone, session, transaction and snapshot.
 #[derive(Clone)]
@@ -107,6 +107,7 @@ impl Database {
             version: AtomicU64::new(0),
             numbers: AtomicU64::new(0),
             defining: Mutex::new(()),
+            loss: OnceLock::new(),
         });
         let relations = Arc::downgrade(&shared);
         shared.manager.set_relations(relations);

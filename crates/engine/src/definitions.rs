@@ -28,7 +28,7 @@ use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{
     Entries, Gate, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition,
 };
-use ankerdb_transaction::{Claim, Interrupt, Isolation, Transaction};
+use ankerdb_transaction::{Claim, DefinitionChange, Interrupt, Isolation, Transaction};
 use parking_lot::MutexGuard;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
@@ -180,8 +180,17 @@ impl Definitions {
     }
 
     fn new_sequence(&self, definition: SequenceDefinition) -> (RelationName, Arc<Sequence>) {
-        let sequence = Sequence::new(self.database.shared.next_number(), definition);
+        let sequence = self.sequence_from(definition.start, definition);
         (sequence.full_name(), Arc::new(sequence))
+    }
+
+    /// A sequence of its own whose first number this is.
+    fn sequence_from(&self, start: i64, definition: SequenceDefinition) -> Sequence {
+        let shared = &self.database.shared;
+        let is_temporary = self.own.is_temporary(definition.schema);
+        let start = SequenceCount::starting_at(start);
+        let sequence = Sequence::with_count(shared.next_number(), definition, start);
+        if is_temporary { sequence } else { sequence.logged_by(&shared.manager) }
     }
 
     /// The catalog, in which something is to be made in a schema.
@@ -256,10 +265,12 @@ impl Definitions {
     fn new_table(&self, definition: TableDefinition) -> Result<Table> {
         let shared = &self.database.shared;
         let id = shared.manager.new_table();
-        Ok(match shared.placement {
+        let is_temporary = self.own.is_temporary(definition.schema);
+        let table = match shared.placement {
             None => Storage::create(id, definition),
             Some(placement) => Storage::create_in_regions(id, definition, placement)?,
-        })
+        };
+        Ok(if is_temporary { table.unlogged() } else { table })
     }
 
     /// Adds a sequence.
@@ -635,14 +646,13 @@ impl Definitions {
         if new != *name && catalog.has_relation(&new) {
             return Err(relation_exists(&new.name));
         }
-        let number = self.database.shared.next_number();
+        let redefined = match restart {
+            Some(start) => self.sequence_from(start, definition),
+            None => sequence.redefined(definition),
+        };
         self.change(|catalog| {
             let sequences = Arc::make_mut(&mut catalog.sequences);
             sequences.remove(name);
-            let redefined = match restart {
-                Some(start) => Sequence::with_count(number, definition, SequenceCount::starting_at(start)),
-                None => sequence.redefined(definition),
-            };
             sequences.insert(new.clone(), Arc::new(redefined));
             catalog.rename_commented(&Object::Sequence(name.clone()), &Object::Sequence(new));
         });
@@ -678,6 +688,7 @@ impl Definitions {
         {
             let _turn = shared.take_turn(&self.interrupt)?;
             let mut catalog = (*self.catalog()?).clone();
+            let image = self.image(&catalog)?;
             catalog.hidden.clear();
             catalog.unready.clear();
             let catalog = Arc::new(catalog);
@@ -685,13 +696,14 @@ impl Definitions {
             let ended = self.base.tables().filter(|table| !remains(&catalog, table));
             let ended: Vec<TableId> = ended.map(|table| table.id()).collect();
             let mut publish = |commit| self.publish(&catalog, commit);
+            let change = DefinitionChange { ended: &ended, image: &image };
             match transaction {
-                Some(transaction) => transaction.commit_with(&ended, &mut publish).map(drop)?,
-                None if !ended.is_empty() => {
+                Some(transaction) => transaction.commit_with(change, &mut publish).map(drop)?,
+                None if !ended.is_empty() || !image.is_empty() => {
                     let mut session = database.session();
                     let mut transaction = session.begin_procedure(Isolation::RepeatableRead);
                     transaction.set_interrupt(self.interrupt.clone());
-                    transaction.commit_with(&ended, &mut publish).map(drop)?;
+                    transaction.commit_with(change, &mut publish).map(drop)?;
                 }
                 None => publish(shared.manager.watermark()),
             }
@@ -705,6 +717,15 @@ impl Definitions {
         }
         shared.manager.note_definitions();
         Ok(())
+    }
+
+    /// What the log is told of the changes, which lead to this catalog. Empty if there is no log, or nothing to tell.
+    fn image(&self, catalog: &Catalog) -> Result<Vec<u8>> {
+        if !self.database.shared.manager.is_logged() {
+            return Ok(Vec::new());
+        }
+        let change = self.catalog_change(catalog);
+        if change.is_empty() { Ok(Vec::new()) } else { change.encode() }
     }
 
     /// Makes a catalog everybody's. Nobody commits any more to tables that are not in it, and nobody reads copies of tables as

@@ -62,6 +62,7 @@ mod index_filling;
 mod interval_pruning;
 mod options;
 mod pruner;
+mod recovery;
 mod schema;
 mod sequence;
 mod session;
@@ -73,6 +74,7 @@ mod view;
 pub use ankerdb_base::{
     ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, RowId, SchemaId, SqlState, TableId, Timestamp,
 };
+pub use ankerdb_log::{Disk, LogOptions, Loss};
 pub use ankerdb_memory::account::Counted;
 pub use ankerdb_memory::emergency_pool::Backed;
 pub use ankerdb_memory::machine::memory_bytes as machine_memory_bytes;
@@ -109,6 +111,7 @@ pub use image::{
     StoredTypes,
 };
 pub use options::{Options, default_memory_limit};
+pub use recovery::Durability;
 pub use schema::{NameRef, PUBLIC, QualifiedName, RelationName, Schema, SearchPath};
 pub use sequence::{Sequence, SequenceCount, SequenceDefinition};
 pub use session::Session;

@@ -2,12 +2,18 @@
 //!
 //! As in PostgreSQL they are no part of transactions: a number that was handed out is gone, whatever becomes of the
 //! transaction that has it, so a transaction never waits for another one to get a number.
+//!
+//! Where there is a log, a sequence tells it ahead how far it may have counted, and waits until that is on disk; then it hands out numbers
+//! up to there without a word. It goes further ahead, by twice as many numbers, each time that they were used up within a second: one that
+//! counts a million rows waits some twenty times.
 
 use crate::schema::RelationName;
 use ankerdb_base::{Error, Result, SchemaId, SqlState};
+use ankerdb_transaction::TransactionManager;
 use ankerdb_value::DataType;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// How a sequence counts.
 #[derive(Clone, PartialEq, Debug)]
@@ -117,8 +123,66 @@ impl SequenceCount {
         SequenceCount { changes: 0, last, is_used: false }
     }
 
+    /// For the log: the sequence's number, and its count.
+    fn to_bytes(self, number: u64) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        bytes[..8].copy_from_slice(&number.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.changes.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.last.to_le_bytes());
+        bytes[24] = u8::from(self.is_used);
+        bytes
+    }
+
+    /// The number of a sequence and its count from the log.
+    ///
+    /// # Errors
+    /// `DataCorrupted`.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Result<(u64, SequenceCount)> {
+        let damaged = || Error::new(SqlState::DataCorrupted, "the log has a sequence that is none");
+        let bytes: &[u8; BYTES] = bytes.try_into().map_err(|_| damaged())?;
+        let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let count = SequenceCount { changes: word(8), last: word(16) as i64, is_used: bytes[24] != 0 };
+        Ok((word(0), count))
+    }
+}
+
+/// Bytes of a count in the log.
+const BYTES: usize = 25;
+/// The kind of such a record.
+pub(crate) const SEQUENCE: u8 = 3;
+/// Numbers that a sequence asks the log for, at least and at most.
+const WINDOW: std::ops::RangeInclusive<u32> = 32..=1 << 16;
+/// Numbers that were used up within this time were few.
+const SOON: Duration = Duration::from_secs(1);
+
+/// How far a sequence has counted, and how far it may without asking.
+struct Counting {
+    count: SequenceCount,
+    /// Numbers that the log knows of ahead.
+    left: u64,
+    /// The changes that the log has been told of.
+    told: u64,
+    /// How many numbers it asked for last, and when.
+    window: u32,
+    asked: Option<Instant>,
+}
+
+impl Counting {
+    fn of(count: SequenceCount) -> Counting {
+        Counting { count, left: 0, told: count.changes, window: *WINDOW.start(), asked: None }
+    }
+
     fn set(&mut self, last: i64, is_used: bool) {
-        *self = SequenceCount { changes: self.changes + 1, last, is_used };
+        self.count = SequenceCount { changes: self.count.changes + 1, last, is_used };
+    }
+
+    /// How many numbers to ask for now.
+    fn widen(&mut self) -> u32 {
+        let now = Instant::now();
+        let is_soon = self.asked.is_some_and(|asked| now.duration_since(asked) < SOON);
+        self.window = if is_soon { (self.window * 2).min(*WINDOW.end()) } else { *WINDOW.start() };
+        self.asked = Some(now);
+        self.window
     }
 }
 
@@ -128,23 +192,26 @@ pub struct Sequence {
     /// The identity of what counts, unique in the database.
     number: u64,
     /// Shared with the same sequence under another definition.
-    count: Arc<Mutex<SequenceCount>>,
+    counting: Arc<Mutex<Counting>>,
+    /// Whose log is told; `None` if it goes with its session.
+    log: Option<Arc<TransactionManager>>,
 }
 
 impl Sequence {
-    pub(crate) fn new(number: u64, definition: SequenceDefinition) -> Sequence {
-        let start = SequenceCount::starting_at(definition.start);
-        Sequence::with_count(number, definition, start)
-    }
-
     /// A sequence that has counted already.
     pub(crate) fn with_count(number: u64, definition: SequenceDefinition, count: SequenceCount) -> Sequence {
-        Sequence { definition, number, count: Arc::new(Mutex::new(count)) }
+        Sequence { definition, number, counting: Arc::new(Mutex::new(Counting::of(count))), log: None }
+    }
+
+    /// This sequence, which tells the log of these transactions, if they have one.
+    pub(crate) fn logged_by(self, transactions: &Arc<TransactionManager>) -> Sequence {
+        Sequence { log: Some(transactions.clone()), ..self }
     }
 
     /// This sequence under another definition: both hand out numbers of one series.
     pub(crate) fn redefined(&self, definition: SequenceDefinition) -> Sequence {
-        Sequence { definition, number: self.number, count: self.count.clone() }
+        let (number, counting, log) = (self.number, self.counting.clone(), self.log.clone());
+        Sequence { definition, number, counting, log }
     }
 
     /// The identity of what counts, unique in the database: it stays when the sequence gets another definition, and is another one when
@@ -155,7 +222,7 @@ impl Sequence {
 
     /// How far it has counted.
     pub fn count(&self) -> SequenceCount {
-        *self.count.lock()
+        self.counting.lock().count
     }
 
     /// Its name with its schema.
@@ -177,11 +244,11 @@ impl Sequence {
     /// that all who count share.
     ///
     /// # Errors
-    /// `SequenceGeneratorLimitExceeded` at the end of one that does not begin again.
+    /// `SequenceGeneratorLimitExceeded` at the end of one that does not begin again; those of the log.
     pub fn next(&self) -> Result<i64> {
         let SequenceDefinition { increment, minimum, maximum, cycle, .. } = self.definition;
-        let mut count = self.count.lock();
-        let SequenceCount { last, is_used, .. } = *count;
+        let mut counting = self.counting.lock();
+        let SequenceCount { last, is_used, .. } = counting.count;
         let next = if is_used { last.checked_add(increment) } else { Some(last) };
         let next = match next.filter(|next| (minimum..=maximum).contains(next)) {
             Some(next) => next,
@@ -194,14 +261,53 @@ impl Sequence {
                 return Err(Error::new(SqlState::SequenceGeneratorLimitExceeded, message));
             }
         };
-        count.set(next, true);
+        if counting.left == 0 {
+            self.ask(&mut counting, next)?;
+        }
+        counting.left -= 1;
+        counting.set(next, true);
         Ok(next)
+    }
+
+    /// Tells the log that numbers from this one on are going to be handed out.
+    #[cold]
+    fn ask(&self, counting: &mut Counting, next: i64) -> Result<()> {
+        let Some(log) = self.log.as_ref().filter(|log| log.is_logged()) else {
+            counting.left = u64::MAX;
+            return Ok(());
+        };
+        let SequenceDefinition { increment, minimum, maximum, .. } = self.definition;
+        let window = counting.widen();
+        let further = i128::from(increment) * i128::from(window - 1);
+        let reached = (i128::from(next) + further).clamp(minimum.into(), maximum.into()) as i64;
+        let changes = counting.count.changes + u64::from(window);
+        self.tell(log, counting, SequenceCount { changes, last: reached, is_used: true })?;
+        counting.left = window.into();
+        Ok(())
+    }
+
+    fn tell(&self, log: &TransactionManager, counting: &mut Counting, count: SequenceCount) -> Result<()> {
+        log.log_alone(SEQUENCE, &count.to_bytes(self.number))?;
+        counting.told = count.changes;
+        Ok(())
+    }
+
+    /// Counts from somewhere else on, which is the newest that the log is told.
+    fn jump(&self, last: i64, is_used: bool) -> Result<()> {
+        let mut counting = self.counting.lock();
+        let changes = counting.count.changes.max(counting.told) + 1;
+        let count = SequenceCount { changes, last, is_used };
+        if let Some(log) = self.log.as_ref().filter(|log| log.is_logged()) {
+            self.tell(log, &mut counting, count)?;
+        }
+        (counting.count, counting.left) = (count, 0);
+        Ok(())
     }
 
     /// Goes on behind `last`, or, if that has not been handed out (`is_used`), at it.
     ///
     /// # Errors
-    /// `NumericValueOutOfRange` for a number that it does not reach.
+    /// `NumericValueOutOfRange` for a number that it does not reach; those of the log.
     pub fn set(&self, last: i64, is_used: bool) -> Result<()> {
         let SequenceDefinition { minimum, maximum, .. } = self.definition;
         if !(minimum..=maximum).contains(&last) {
@@ -211,13 +317,15 @@ impl Sequence {
             );
             return Err(Error::new(SqlState::NumericValueOutOfRange, message));
         }
-        self.count.lock().set(last, is_used);
-        Ok(())
+        self.jump(last, is_used)
     }
 
     /// Begins again.
-    pub fn restart(&self) {
-        self.count.lock().set(self.definition.start, false);
+    ///
+    /// # Errors
+    /// Those of the log.
+    pub fn restart(&self) -> Result<()> {
+        self.jump(self.definition.start, false)
     }
 
     /// The last number, and whether it has been handed out.
@@ -235,7 +343,10 @@ mod tests {
         let mut definition = SequenceDefinition::new("s", DataType::SmallInt);
         change(&mut definition);
         definition.validate().unwrap();
-        Sequence::new(1, definition)
+        {
+            let start = SequenceCount::starting_at(definition.start);
+            Sequence::with_count(1, definition, start)
+        }
     }
 
     #[test]
@@ -247,7 +358,7 @@ mod tests {
         numbers.set(7, false).unwrap();
         assert!(numbers.set(0, false).is_err());
         assert_eq!(other.count(), SequenceCount { changes: 3, last: 7, is_used: false });
-        other.restart();
+        other.restart().unwrap();
         assert_eq!((numbers.count().changes, other.number()), (4, numbers.number()));
     }
 
@@ -261,7 +372,7 @@ mod tests {
         numbers.set(2, false).unwrap();
         assert_eq!(numbers.next(), Ok(2));
         assert_eq!(numbers.set(4, true).unwrap_err().state(), SqlState::NumericValueOutOfRange);
-        numbers.restart();
+        numbers.restart().unwrap();
         assert_eq!(numbers.next(), Ok(1));
     }
 

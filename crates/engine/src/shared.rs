@@ -4,12 +4,13 @@ use crate::catalog::Catalog;
 use crate::configuration::Configuration;
 use crate::contention::Contention;
 use ankerdb_base::TableId;
+use ankerdb_log::Loss;
 use ankerdb_table::{Placement, Table};
 use ankerdb_transaction::{Relations, TransactionManager};
 use parking_lot::{Mutex, RwLock};
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 pub(crate) struct DatabaseState {
     pub configuration: Configuration,
@@ -25,6 +26,15 @@ pub(crate) struct DatabaseState {
     pub numbers: AtomicU64,
     /// Definitions change one at a time.
     pub defining: Mutex<()>,
+    /// What of its log was given up when it was opened.
+    pub loss: OnceLock<Loss>,
+}
+
+impl Drop for DatabaseState {
+    fn drop(&mut self) {
+        // While the manager is there, whose watermark the log follows. Nobody is left who could be told.
+        let _ = self.manager.close_log();
+    }
 }
 
 impl Relations for DatabaseState {

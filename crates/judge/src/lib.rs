@@ -30,6 +30,7 @@
 pub mod answer;
 pub mod case;
 pub mod change;
+pub mod crash;
 pub mod expression;
 pub mod fill;
 pub mod fuzz;

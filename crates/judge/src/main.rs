@@ -6,6 +6,8 @@
 //! ankerdb-judge control [--plant lost-row|lost-error|wrong-type] [--seed S] [--cases N]    PostgreSQL against itself
 //! ankerdb-judge suite --ankerdb PATH FOLDER ... [--setup FILE] [--details FILE]
 //!                     public suites: what PostgreSQL answers, AnKerDB must; FILE is run before each file
+//! ankerdb-judge crash --ankerdb PATH [--rounds N] [--seed S] [--folder DIR] [--plant loss]
+//!                     kills a server that keeps its data, and looks whether all that it acknowledged is there
 //! ankerdb-judge fill FILE ...                           writes PostgreSQL's answers into .slt files
 //! ```
 //! Exit codes: 0 no unexplained difference, 1 some, 2 the judge could not do its work, 3 PostgreSQL is missing.
@@ -15,7 +17,7 @@
 use ankerdb_judge::case::{Judge, Plant};
 use ankerdb_judge::known::Known;
 use ankerdb_judge::server::{Server, find_postgres};
-use ankerdb_judge::{fill, fuzz, script, suite};
+use ankerdb_judge::{crash, fill, fuzz, script, suite};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,9 @@ use std::time::{Duration, Instant};
 
 /// Unknown differences after which fuzzing stops.
 const UNKNOWN_MAX: usize = 30;
+
+/// Rounds of the kill test if none are given.
+const CRASH_ROUNDS: u64 = 20;
 
 /// Cases if neither a time nor a number is given.
 const CASES: u64 = 60;
@@ -59,7 +64,7 @@ impl Arguments {
         }
         let known = [
             "ankerdb", "postgres", "slt", "known", "seed", "minutes", "cases", "plant", "most", "details",
-            "setup",
+            "setup", "rounds", "folder",
         ];
         match options.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(format!("unknown option --{name}")),
@@ -78,8 +83,41 @@ impl Arguments {
     }
 }
 
+/// The kill test, which needs no PostgreSQL.
+fn crashed(arguments: &Arguments) -> Result<ExitCode, String> {
+    let told = |error: io::Error| error.to_string();
+    let seed = arguments.number("seed")?.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    let own = std::env::temp_dir().join(format!("ankerdb-crash-{}", std::process::id()));
+    let plan = crash::Plan {
+        binary: arguments.path("ankerdb").ok_or("--ankerdb PATH is needed")?,
+        folder: arguments.path("folder").unwrap_or(own),
+        rounds: arguments.number("rounds")?.unwrap_or(CRASH_ROUNDS),
+        seed,
+        plants_loss: arguments.options.get("plant").is_some_and(|plant| plant == "loss"),
+    };
+    crash::empty_folder(&plan.folder).map_err(told)?;
+    let report = crash::run(&plan).map_err(told)?;
+    println!(
+        "crash: seed {seed}, {} kills, {} of a recovery, {} commits acknowledged, {} violations",
+        report.kills + report.kills_in_recovery,
+        report.kills_in_recovery,
+        report.commits,
+        report.violations.len()
+    );
+    report.violations.iter().for_each(|violation| println!("  {violation}"));
+    if report.violations.is_empty() {
+        std::fs::remove_dir_all(&plan.folder).map_err(told)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("  the folder is {}", plan.folder.display());
+    Ok(ExitCode::FAILURE)
+}
+
 fn judge() -> Result<ExitCode, String> {
     let arguments = Arguments::read()?;
+    if arguments.words.first().is_some_and(|word| word == "crash") {
+        return crashed(&arguments);
+    }
     let Some(binaries) = find_postgres(arguments.path("postgres").as_deref()) else {
         eprintln!("ankerdb-judge: PostgreSQL 15 is not installed (on Debian: apt-get install postgresql-15)");
         return Ok(ExitCode::from(3));

@@ -253,13 +253,22 @@ fn wait_for(mut server: Server) -> io::Result<Server> {
     }
 }
 
-/// Its first line of output names the address.
 fn start_ankerdb(binary: &Path) -> io::Result<(Child, SocketAddr)> {
+    first_address(attended_ankerdb(binary, &[])?)
+}
+
+/// An AnKerDB, with more arguments than all have.
+pub(crate) fn attended_ankerdb(binary: &Path, arguments: &[&str]) -> io::Result<Child> {
     let binary = fs::canonicalize(binary)?;
-    let mut process = attended(&binary, None)?
+    attended(&binary, None)?
         .args(["serve", "--listen", "127.0.0.1:0", "--olap-threads", "2"])
+        .args(arguments)
         .stdout(Stdio::piped())
-        .spawn()?;
+        .spawn()
+}
+
+/// Its first line of output names the address.
+pub(crate) fn first_address(mut process: Child) -> io::Result<(Child, SocketAddr)> {
     let mut line = String::new();
     if let Some(output) = process.stdout.take() {
         let mut output = BufReader::new(output);
@@ -268,7 +277,7 @@ fn start_ankerdb(binary: &Path) -> io::Result<(Child, SocketAddr)> {
         process.stdout = Some(output.into_inner());
     }
     let address = line.split_whitespace().find_map(|word| word.parse::<SocketAddr>().ok());
-    address.map(|address| (process, address)).ok_or_else(|| {
-        io::Error::other(format!("{} did not say where it listens: {line:?}", binary.display()))
-    })
+    address
+        .map(|address| (process, address))
+        .ok_or_else(|| io::Error::other(format!("ankerdb did not say where it listens: {line:?}")))
 }

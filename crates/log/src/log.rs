@@ -103,6 +103,11 @@ impl Log {
         self.last_timestamp
     }
 
+    /// The longest payload of one record.
+    pub fn record_bytes_max(&self) -> usize {
+        self.shared.record_bytes_max
+    }
+
     /// What was cut off because of damage, if that was allowed.
     pub fn loss(&self) -> Option<&Loss> {
         self.loss.as_ref()

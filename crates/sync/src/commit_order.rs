@@ -142,6 +142,14 @@ impl<W: Send + Sync> CommitOrder<W> {
         Timestamp(self.drawn.load(Ordering::Acquire))
     }
 
+    /// Goes on behind the commits of an earlier run: the next timestamp drawn is the one after `last`. To be called before the first
+    /// commit and the first reader.
+    pub fn go_on_behind(&self, last: Timestamp) {
+        debug_assert_eq!(self.drawn.load(Ordering::Relaxed), 0, "nothing has been committed yet");
+        self.drawn.store(last.0, Ordering::Release);
+        self.watermark.store(last.0, Ordering::Release);
+    }
+
     fn slot(&self, timestamp: u64) -> &Slot<W> {
         &self.ring[timestamp as usize & (self.ring.len() - 1)]
     }
@@ -394,6 +402,20 @@ mod tests {
         order.finish(drawn[3], true);
         assert_eq!(order.watermark(), Timestamp(4));
         order.wait_until_visible(drawn[3]);
+    }
+
+    #[test]
+    fn commits_go_on_behind_those_of_an_earlier_run() {
+        let order = CommitOrder::new(4);
+        order.go_on_behind(Timestamp(1_001));
+        assert_eq!(order.watermark(), Timestamp(1_001));
+        for writes in 2..9 {
+            let drawn = begin(&order, writes);
+            assert_eq!(drawn, Timestamp(1_000 + writes));
+            assert_eq!(visit(&order, drawn.0 - 1, drawn.0 + 1), (vec![(drawn.0, writes)], Visited::Clear));
+            order.finish(drawn, true);
+            assert_eq!(order.watermark(), drawn);
+        }
     }
 
     #[test]

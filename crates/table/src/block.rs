@@ -30,6 +30,7 @@
 mod ahead;
 mod install;
 mod loaded;
+mod restore;
 
 pub use ahead::begin_pending;
 

@@ -173,6 +173,20 @@ impl Storage {
         self.block(row.block()).use_owned_cell(row.offset(), column, pin, |cell| cell.to_value(data_type))
     }
 
+    /// Uses one cell of a loaded row.
+    #[inline]
+    pub fn use_loaded_cell<R>(
+        &self,
+        loaded: &LoadedBlock,
+        row: RowId,
+        column: usize,
+        pin: &Guard,
+        use_cell: impl FnOnce(Cell<'_>) -> R,
+    ) -> R {
+        self.check_loaded(loaded, row);
+        self.block(row.block()).use_owned_cell(row.offset(), column, pin, use_cell)
+    }
+
     /// That the row is one of those that the block stands for.
     #[inline]
     fn check_loaded(&self, loaded: &LoadedBlock, row: RowId) {

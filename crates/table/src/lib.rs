@@ -32,6 +32,7 @@ mod materialized;
 mod memory_use;
 mod owned;
 mod reference;
+mod restore;
 mod schema;
 mod segment;
 mod storage;
@@ -61,6 +62,7 @@ pub use materialized::{Materialized, ReadColumn, ReadRelation};
 pub use memory_use::MemoryUse;
 pub use owned::{KeptRow, KeptRows, OwnedRow};
 pub use reference::{ConstraintTiming, ForeignKey, Reference, ReferentialAction};
+pub use restore::RestoredChange;
 pub use schema::{
     ColumnDefinition, ColumnDomain, Identity, IndexDefinition, IndexKind, IndexStyle, KeyStyle, MAX_COLUMNS,
     OnCommit, TableDefinition,

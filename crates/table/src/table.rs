@@ -28,6 +28,8 @@ pub struct Table {
     gate: Gate,
     /// Whether columns are computed, which all writers ask.
     has_generated: bool,
+    /// Whether its rows outlive the process, where there is a log.
+    is_logged: bool,
 }
 
 impl Storage {
@@ -75,7 +77,8 @@ impl Storage {
                 .zip(&definition.columns)
                 .all(|(old, new)| { (old.data_type, old.nullable) == (new.data_type, new.nullable) })
         );
-        Table::of_storage(table.id, table.origin, definition, table.storage.clone())
+        let new = Table::of_storage(table.id, table.origin, definition, table.storage.clone());
+        Table { is_logged: table.is_logged, ..new }
     }
 }
 
@@ -90,7 +93,19 @@ impl Gate {
 impl Table {
     fn of_storage(id: TableId, origin: TableId, definition: TableDefinition, storage: Arc<Storage>) -> Table {
         let has_generated = definition.columns.iter().any(|column| column.generation.is_some());
-        Table { id, origin, definition, storage, gate: Gate::default(), has_generated }
+        Table { id, origin, definition, storage, gate: Gate::default(), has_generated, is_logged: true }
+    }
+
+    /// This table, of which no log tells: one that is gone when its session ends.
+    pub fn unlogged(mut self) -> Table {
+        self.is_logged = false;
+        self
+    }
+
+    /// Whether a log tells of its rows.
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.is_logged
     }
 
     /// Its identity.

@@ -43,7 +43,7 @@ impl Transaction {
         let write = &self.writes.writes[place];
         let cells = self.writes.cells(write);
         let row = rows[place].as_mut().expect("the rows of a commit are owned");
-        self.tables.storage(write.table).with_kept(row, |row| {
+        self.tables.storage(write.table).with_kept(row, |row| -> Result<()> {
             let mut views = views.iter().copied();
             // SAFETY: the row was written or saved just now, and added these views; `insert` and `update` let only UTF-8
             // into text columns.

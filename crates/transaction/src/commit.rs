@@ -5,12 +5,13 @@
 //!             timestamp ends it (first committer wins)
 //! 2 keys      slots for new rows, entries for new keys; a key that another row has or is about to have ends it
 //! 3 ahead     cells of new rows into their slots, cells about to be overwritten into versions, long strings into the
-//!             heaps; versions that no reader needs are pruned
+//!             heaps; versions that no reader needs are pruned; where there is a log, the record of redo is made (`logging`)
 //! 4 timestamp c, drawn and published with the record of all writes, in one step (`CommitOrder::begin`)
 //! 5 validate  (SERIALIZABLE) the records of all commits between the transaction's timestamp and c against its reads; most
 //!             of them before 4
-//! 6 install   every row at c, which gives the row up: headers, and cells that could not be written ahead
-//! 7 visible   `CommitOrder::finish`, then wait until the watermark covers c: transactions that begin later see the commit
+//! 6 install   the log gets its record; every row at c, which gives the row up: headers, and cells that could not be written ahead
+//! 7 visible   `CommitOrder::finish`, then wait until the watermark covers c: transactions that begin later see the commit;
+//!             then, where there is a log, until c is on disk
 //! ```
 //!
 //! A commit of many rows installs them in step 3, under a number that becomes c in one store in step 6 (`ahead`).
@@ -55,6 +56,21 @@ const MOMENT: Duration = Duration::from_millis(20);
 /// Commits after which the list of readers' timestamps is taken anew. An older list keeps more, never less.
 const IN_USE_AGE_MAX: u32 = 8;
 
+/// What a commit changes besides rows.
+#[derive(Clone, Copy, Default)]
+pub struct DefinitionChange<'a> {
+    /// Tables that have another definition from the commit on, or are gone: it conflicts with all that others have read of them.
+    pub ended: &'a [TableId],
+    /// What the log is told of it.
+    pub image: &'a [u8],
+}
+
+impl DefinitionChange<'_> {
+    fn is_none(&self) -> bool {
+        self.ended.is_empty() && self.image.is_empty()
+    }
+}
+
 /// A commit under way, to be counted out in any case.
 struct Committing(Arc<Worker>);
 
@@ -72,20 +88,21 @@ impl Transaction {
     ///
     /// # Errors
     /// `SerializationFailure` (the transaction may be run again), `UniqueViolation`, `QueryCanceled`, and
-    /// `OutOfMemory` past the memory limit.
+    /// `OutOfMemory` past the memory limit. Where there is a log, `DiskFull` if that has no room; `IoError` if it was closed meanwhile, and then
+    /// the transaction may have been committed.
     pub fn commit(&mut self) -> Result<Timestamp> {
-        self.commit_with(&[], &mut |_| ())
+        self.commit_with(DefinitionChange::default(), &mut |_| ())
     }
 
     /// Like [`commit`](Self::commit); `decided` is called with the timestamp once nothing can stop the commit any more, and before
-    /// others see it, who wait meanwhile. It must not fail. `ended` are tables that have another definition from the commit on,
-    /// or are gone: it conflicts with all that others have read of them, and has a timestamp of its own even without writes.
+    /// others see it, who wait meanwhile. It must not fail. With a change of definitions it has a timestamp of its own even without
+    /// writes.
     ///
     /// # Errors
     /// Those of [`commit`](Self::commit).
     pub fn commit_with(
         &mut self,
-        ended: &[TableId],
+        change: DefinitionChange<'_>,
         decided: &mut dyn FnMut(Timestamp),
     ) -> Result<Timestamp> {
         assert!(self.kind != TransactionKind::Over, "a transaction commits once");
@@ -100,18 +117,19 @@ impl Transaction {
             self.rollback();
             return Err(error);
         }
-        if !self.has_writes() && ended.is_empty() {
+        if !self.has_writes() && change.is_none() {
             let at = self.start;
             decided(at);
             self.worker.count_commit();
             self.end();
-            return Ok(at);
+            // Its client may not know of what a crash could still undo.
+            return self.wait_until_durable(at).map(|()| at);
         }
         let worker = self.worker.clone();
         self.manager.begin_commit(&worker);
         let committing = Committing(worker.clone());
         let has_writes = self.has_writes();
-        let outcome = self.commit_writes(ended, decided);
+        let outcome = self.commit_writes(change, decided);
         let relieved = self.tables_to_relieve();
         match &outcome {
             Ok(_) if !has_writes => {}
@@ -128,7 +146,9 @@ impl Transaction {
             self.bury_dead(&table);
         }
         self.manager.relieve(&relieved);
-        outcome
+        let commit = outcome?;
+        self.wait_until_durable(commit)?;
+        Ok(commit)
     }
 
     /// Buries dead rows of a table, which a sweep does not do while an old reader is open.
@@ -138,7 +158,11 @@ impl Transaction {
         Storage::of(table).bury(in_use[0], watermark, &in_use, anchored);
     }
 
-    fn commit_writes(&mut self, ended: &[TableId], decided: &mut dyn FnMut(Timestamp)) -> Result<Timestamp> {
+    fn commit_writes(
+        &mut self,
+        change: DefinitionChange<'_>,
+        decided: &mut dyn FnMut(Timestamp),
+    ) -> Result<Timestamp> {
         if let Some(holder) = &self.holder {
             self.manager.locks.leave(holder);
         }
@@ -151,7 +175,7 @@ impl Transaction {
         let mut pin = crossbeam_epoch::pin();
         let mut progress = std::mem::take(&mut self.buffers.progress);
         let started = progress.start(self.writes.writes.len());
-        let outcome = started.and_then(|()| self.commit_steps(&mut progress, ended, decided, &mut pin));
+        let outcome = started.and_then(|()| self.commit_steps(&mut progress, change, decided, &mut pin));
         match progress.obstacle.take() {
             Some(Obstacle::Commit(commit)) => self.conflict = Some(commit),
             Some(Obstacle::Row(table, row)) => {
@@ -190,7 +214,7 @@ impl Transaction {
     fn commit_steps(
         &mut self,
         progress: &mut Progress,
-        ended: &[TableId],
+        change: DefinitionChange<'_>,
         decided: &mut dyn FnMut(Timestamp),
         pin: &mut Guard,
     ) -> Result<Timestamp> {
@@ -199,10 +223,12 @@ impl Transaction {
             self.validate_ahead(pin)?;
         }
         let mut record = CommitRecord::default();
-        record.end_tables(ended)?;
+        record.end_tables(change.ended)?;
         self.refresh_in_use();
-        let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(progress, &mut record, pin)));
+        let prepare = AssertUnwindSafe(|| self.prepare(progress, &mut record, change.image, pin));
+        let prepared = catch_unwind(prepare);
         if !matches!(prepared, Ok(Ok(_))) {
+            self.forget_redo();
             self.undo(progress, &record, pin);
         }
         let clear = match prepared {
@@ -220,9 +246,11 @@ impl Transaction {
         if let Err(error) = self.validate_rest(clear, commit, pin) {
             self.manager.order.finish(commit, false);
             self.manager.old_records.note(&record, commit);
+            self.forget_redo();
             self.undo(progress, &record, pin);
             return Err(error);
         }
+        self.append_redo(commit);
         decided(commit);
         match progress.large.take() {
             None => {
@@ -260,6 +288,7 @@ impl Transaction {
         &mut self,
         progress: &mut Progress,
         record: &mut CommitRecord,
+        image: &[u8],
         pin: &mut Guard,
     ) -> Result<Timestamp> {
         record.reserve(self.writes.writes.len())?;
@@ -268,6 +297,7 @@ impl Transaction {
         self.enter_keys(progress, record, pin)?;
         self.enter_loaded_keys(progress, pin)?;
         self.write_ahead(progress, pin)?;
+        self.prepare_redo(progress, image, pin)?;
         let clear = self.validate_ahead(pin)?;
         // The last check: from here on the commit cannot end.
         check_system()?;

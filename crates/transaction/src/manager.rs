@@ -1,6 +1,8 @@
 //! What all transactions of a database share.
 
+use crate::ends_process::EndsProcess;
 use crate::isolation::Isolation;
+use crate::logging::Logging;
 use crate::old_records::OldRecords;
 use crate::quiescence::Quiescence;
 use crate::record::CommitRecord;
@@ -8,6 +10,7 @@ use crate::relations::Relations;
 use crate::retired::{collect_retired, free_retired};
 use crate::worker::{Worker, Workers};
 use ankerdb_base::{DatabaseId, Error, Result, SqlState, TableId, Timestamp};
+use ankerdb_log::Log;
 use ankerdb_memory::account;
 use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotOrigin, SnapshotStrategy, TightLoops};
 use ankerdb_sync::commit_order::CommitOrder;
@@ -39,6 +42,8 @@ pub struct TransactionManager {
     memory_limit: MemoryLimit,
     pub(crate) old_records: OldRecords,
     relations: OnceLock<Weak<dyn Relations>>,
+    /// Where commits are told, if they are to outlive the process.
+    logging: OnceLock<Logging>,
 }
 
 /// Rows from which on a commit installs them ahead of its timestamp. Fewer are installed after it in some
@@ -98,6 +103,7 @@ impl TransactionManager {
             memory_limit,
             old_records: OldRecords::default(),
             relations: OnceLock::new(),
+            logging: OnceLock::new(),
         })
     }
 
@@ -126,6 +132,65 @@ impl TransactionManager {
     /// Says where the tables of foreign keys are found. To be called once, before the first transaction.
     pub fn set_relations(&self, relations: Weak<dyn Relations>) {
         let _ = self.relations.set(relations);
+    }
+
+    /// Goes on behind the commits of earlier runs. To be called once, before the first transaction.
+    pub fn go_on_behind(&self, last: Timestamp) {
+        self.order.go_on_behind(last);
+    }
+
+    /// Commits are told to this log from now on. To be called once, before the first transaction.
+    pub fn log_to(&self, log: Arc<Log>) {
+        let _ = self.logging.set(Logging::to(log));
+    }
+
+    pub(crate) fn logging(&self) -> Option<&Logging> {
+        self.logging.get()
+    }
+
+    /// Whether commits are told to a log.
+    pub fn is_logged(&self) -> bool {
+        self.logging.get().is_some()
+    }
+
+    /// Appends a record with a timestamp of its own to the log, if there is one, and returns when it is on disk.
+    ///
+    /// # Errors
+    /// `DiskFull`, `OutOfMemory`; `IoError` if the log is closed.
+    pub fn log_alone(&self, kind: u8, payload: &[u8]) -> Result<()> {
+        let Some(logging) = self.logging.get() else { return Ok(()) };
+        let worker = self.acquire_worker();
+        self.begin_commit(&worker);
+        let committed = logging.reserve(payload.len()).map(|reserved| {
+            let _no_way_back = EndsProcess("while it was telling the log something");
+            let pin = crossbeam_epoch::pin();
+            let commit = self.order.begin(Arc::default(), |former| self.old_records.retire(former, &pin));
+            logging.append(reserved, kind, commit, payload);
+            self.order.finish(commit, true);
+            commit
+        });
+        if let Ok(commit) = committed {
+            self.order.wait_until_visible(commit);
+        }
+        worker.end_commit();
+        self.release_worker(worker);
+        logging.wait_until_durable(committed?)
+    }
+
+    /// Returns when the commits up to here are on disk. One load if they are, or if there is no log.
+    ///
+    /// # Errors
+    /// `IoError` if the log is closed: then nobody knows.
+    pub fn wait_until_durable(&self, commit: Timestamp) -> Result<()> {
+        self.logging.get().map_or(Ok(()), |logging| logging.wait_until_durable(commit))
+    }
+
+    /// Writes to the log what there is, and ends it: commits fail from now on.
+    ///
+    /// # Errors
+    /// `IoError`.
+    pub fn close_log(&self) -> Result<()> {
+        self.logging.get().map_or(Ok(()), Logging::close)
     }
 
     /// The table that all see with this origin.

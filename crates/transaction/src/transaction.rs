@@ -3,6 +3,7 @@
 use crate::announced::Announced;
 use crate::blocker::Blocker;
 use crate::isolation::Isolation;
+use crate::logging::Redo;
 use crate::manager::{TransactionManager, Versioning};
 use crate::progress::Progress;
 use crate::read_set::{Mark, ReadSet, RowFilter};
@@ -60,6 +61,8 @@ pub struct Transaction {
     pub(crate) interrupt: Interrupt,
     pub(crate) lock_timeout: Option<Duration>,
     pub(crate) stale: Stale,
+    /// Whether commits wait until they are on disk.
+    pub(crate) waits_for_log: bool,
     /// The number by which it closes the gates of tables that it redefines.
     pub(crate) closer: Option<NonZeroU64>,
     pub(crate) buffers: CommitBuffers,
@@ -120,11 +123,16 @@ pub(crate) struct CommitBuffers {
     /// Hashes of the keys of a new row that have been checked, with the positions of their indexes.
     pub checked_keys: Vec<(usize, u64)>,
     pub progress: Progress,
+    /// What the log is told.
+    pub redo: Redo,
 }
 
 impl CommitBuffers {
     /// Frees memory that only a large transaction needs.
     fn shrink(&mut self) {
+        if self.redo.is_large() {
+            self.redo = Redo::default();
+        }
         if self.order.capacity() > ROWS_KEPT {
             let to_sweep = self.to_sweep.take();
             let large = std::mem::replace(self, CommitBuffers { to_sweep, ..CommitBuffers::default() });
@@ -164,6 +172,7 @@ impl Transaction {
             interrupt,
             lock_timeout: None,
             stale: Stale::default(),
+            waits_for_log: true,
             closer: None,
             buffers: CommitBuffers::default(),
         }

@@ -31,7 +31,7 @@ impl RecoveredCatalog {
         let domains = self.domains(binder)?;
         let tables = self.tables_of(database, &domains, binder)?;
         let types = self.types.take().ok_or_else(|| Error::internal("types were made"))?;
-        let sequences = self.sequences()?;
+        let sequences = self.sequences(database)?;
         let views = self.views(&types)?;
         let comments = self.of_kind(Kind::Comment).map(|(key, text)| {
             let subject = whole(key, |reader| subject(reader, database.id()))?;
@@ -117,11 +117,12 @@ impl RecoveredCatalog {
         Ok(tables)
     }
 
-    fn sequences(&self) -> Result<Relations<crate::sequence::Sequence>> {
+    fn sequences(&self, database: &Database) -> Result<Relations<crate::sequence::Sequence>> {
         let read = |(key, body)| {
             let name = whole(key, name)?;
             let count = |number| self.counts.get(&number).copied();
-            Ok((name.clone(), Arc::new(read_sequence(name, body, count)?)))
+            let sequence = read_sequence(name.clone(), body, count)?.logged_by(&database.shared.manager);
+            Ok((name, Arc::new(sequence)))
         };
         self.of_kind(Kind::Sequence).map(read).collect()
     }

@@ -38,12 +38,14 @@ pub(super) enum Sleeps {
 pub(super) struct WaitLimits {
     interrupt: Interrupt,
     lock: Option<Duration>,
+    waits_for_log: bool,
 }
 
 impl WaitLimits {
     pub(super) fn set_on(&self, transaction: &mut Transaction) {
         transaction.set_interrupt(self.interrupt.clone());
         transaction.set_lock_timeout(self.lock);
+        transaction.set_waits_for_log(self.waits_for_log);
     }
 }
 
@@ -79,7 +81,11 @@ fn rest(time: Duration, interrupt: &Interrupt) {
 
 impl SqlSession {
     pub(super) fn limits(&self) -> WaitLimits {
-        WaitLimits { interrupt: self.runner.interrupt().clone(), lock: self.settings.limits.lock }
+        WaitLimits {
+            interrupt: self.runner.interrupt().clone(),
+            lock: self.settings.limits.lock,
+            waits_for_log: self.settings.waits_for_log,
+        }
     }
 
     /// Runs the body in a transaction of its own and commits it; again after serialization failures and deadlocks. The

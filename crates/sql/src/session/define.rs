@@ -18,7 +18,7 @@ impl SqlSession {
                 let names = self.truncated_tables(names, *cascade)?;
                 self.truncate(&names)?;
                 if *restart {
-                    self.restart_sequences(&names);
+                    self.restart_sequences(&names)?;
                 }
                 definition.command().into()
             }

@@ -520,17 +520,26 @@ impl SqlSession {
             Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
         } else if self.runner.is_measured() {
             // In this process, as a copy of it would keep its figures to itself.
-            let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
+            let view = self.fresh_view()?;
             self.check_current(plan, version, &view)?;
             let after = self.runner.after(plan);
             Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
         } else {
-            let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
+            let view = self.fresh_view()?;
             self.check_current(plan, version, &view)?;
             let after = self.runner.after(plan);
             self.runner.engine.olap().run_outside_of_blocks(plan, parameters, view, after, cancel)
         };
         Ok(Outcome::Rows(rows?))
+    }
+
+    /// What is committed now, and on disk: the client may not know of what a crash could still undo.
+    fn fresh_view(&mut self) -> Result<ReadView> {
+        let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
+        if self.settings.waits_for_log {
+            self.runner.engine.database().wait_until_durable(view.timestamp())?;
+        }
+        Ok(view)
     }
 
     fn write(&mut self, planned: &Planned, plan: &WritePlan, parameters: &[Value]) -> Result<Outcome> {

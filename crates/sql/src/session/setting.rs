@@ -116,6 +116,8 @@ pub(super) struct Settings {
     pub default_isolation: Isolation,
     pub default_read_only: bool,
     pub limits: Limits,
+    /// Whether commits wait until they are on disk (`synchronous_commit`).
+    pub waits_for_log: bool,
     /// What `search_path` stands for.
     pub path: Arc<SearchPath>,
     /// What `timezone` and `datestyle` stand for.
@@ -138,6 +140,7 @@ impl Settings {
             default_isolation,
             default_read_only: false,
             limits: Limits::default(),
+            waits_for_log: true,
             changed: BTreeMap::new(),
         }
     }
@@ -188,6 +191,9 @@ impl Settings {
                             invalid_value(name, &value).with_detail("List syntax is invalid.")
                         })?);
                 }
+                if name == "synchronous_commit" {
+                    self.waits_for_log = value != "off";
+                }
                 self.changed.insert(name.to_owned(), value);
             }
         }
@@ -215,6 +221,9 @@ impl Settings {
                 }
                 if name == "datestyle" {
                     self.clocks.style = initial.clocks.style;
+                }
+                if name == "synchronous_commit" {
+                    self.waits_for_log = initial.waits_for_log;
                 }
                 match initial.changed.get(name) {
                     Some(value) => self.changed.insert(name.to_owned(), value.clone()),

@@ -130,6 +130,11 @@ impl SqlSession {
     /// Ends the block's transaction, and everything that lasts as long.
     fn end_block(&mut self, commits: bool) -> Result<()> {
         let held = if commits { self.hold_cursors().and_then(|()| self.before_commit()) } else { Ok(()) };
+        let waits_for_log = self.settings.waits_for_log;
+        if let Some(transaction) = &mut self.block.transaction {
+            // SET may have changed it since.
+            transaction.set_waits_for_log(waits_for_log);
+        }
         let settings = self.block.settings.take();
         let definitions = self.take_definitions();
         let functions = self.functions.clone();

@@ -63,12 +63,12 @@ impl SqlSession {
     }
 
     /// Lets the sequences of these tables' columns begin again. As their numbers, that is no part of the transaction.
-    pub(super) fn restart_sequences(&self, tables: &[RelationName]) {
+    pub(super) fn restart_sequences(&self, tables: &[RelationName]) -> Result<()> {
         let catalog = self.runner.catalog();
         let is_of_one = |sequence: &&Arc<Sequence>| {
             sequence.definition().owner.as_ref().is_some_and(|(table, _)| tables.contains(table))
         };
-        catalog.sequences().filter(is_of_one).for_each(|sequence| sequence.restart());
+        catalog.sequences().filter(is_of_one).try_for_each(|sequence| sequence.restart())
     }
 
     /// Deletes all rows, as a DELETE without condition does: of all tables, or of none.

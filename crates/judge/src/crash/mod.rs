@@ -1,0 +1,154 @@
+//! The kill test: a server that keeps its data in a folder is killed at random moments, also while it recovers, and started again; then all
+//! that it had acknowledged must be there, and nothing half done.
+//!
+//! ```text
+//! load     one connection each: transfers and their journal, the same without waiting for the disk, batches of many rows, definitions,
+//!          keys that come and go, a reader
+//! kill     SIGKILL after a random time; now and then once more in the middle of the recovery
+//! check    every acknowledged commit, no half transaction, indexes as their tables, what the reader had seen
+//! ```
+//! What is killed is the process, not the machine: what it had handed to the system is there. What a machine without power loses is tested
+//! with a simulated disk, in the crate of the log.
+
+mod check;
+mod load;
+
+use crate::server::{attended_ankerdb, first_address};
+use crate::wire::Client;
+use load::{Acknowledged, Load};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::Duration;
+
+/// Accounts that money is moved between.
+const ACCOUNTS: u64 = 50;
+/// What each of them has at the beginning.
+const BALANCE: i64 = 1_000;
+/// How long a round lasts.
+const ROUND_MILLIS: std::ops::Range<u64> = 30..900;
+/// How long a recovery is let go on, where it is killed.
+const RECOVERY_MILLIS: std::ops::Range<u64> = 0..60;
+
+/// What is to be done.
+pub struct Plan {
+    /// The command `ankerdb`.
+    pub binary: PathBuf,
+    /// The folder that the database is kept in. It must be empty.
+    pub folder: PathBuf,
+    /// How often it is killed.
+    pub rounds: u64,
+    /// Of the random moments.
+    pub seed: u64,
+    /// Whether nobody waits for the disk, which the checks must find.
+    pub plants_loss: bool,
+}
+
+/// What was done.
+#[derive(Default, Debug)]
+pub struct Report {
+    /// Kills while statements ran.
+    pub kills: u64,
+    /// Kills while it recovered.
+    pub kills_in_recovery: u64,
+    /// Commits that were acknowledged.
+    pub commits: u64,
+    /// What was wrong; none if all is well.
+    pub violations: Vec<String>,
+}
+
+/// A server that can be killed.
+struct Kept {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Kept {
+    fn start(plan: &Plan) -> io::Result<Kept> {
+        let (process, address) = first_address(spawn(plan)?)?;
+        Ok(Kept { process, address })
+    }
+
+    fn connect(&self) -> io::Result<Client> {
+        Client::connect(self.address, "judge", "ankerdb")
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn spawn(plan: &Plan) -> io::Result<Child> {
+    let folder = plan.folder.to_str().ok_or_else(|| io::Error::other("the folder's path is not text"))?;
+    attended_ankerdb(&plan.binary, &["--data-dir", folder])
+}
+
+/// Carries the plan out. Ends at the first round in which something is wrong.
+///
+/// # Errors
+/// If the server does not start, or answers what no statement here can lead to.
+pub fn run(plan: &Plan) -> io::Result<Report> {
+    let mut random = fastrand::Rng::with_seed(plan.seed);
+    let mut report = Report::default();
+    let mut known = Acknowledged::default();
+    let mut server = Kept::start(plan)?;
+    load::set_up(&mut server.connect()?)?;
+    for round in 0..plan.rounds {
+        let load = Load::start(server.address, &known, plan.plants_loss, random.u64(..))?;
+        std::thread::sleep(Duration::from_millis(random.u64(ROUND_MILLIS)));
+        drop(server);
+        report.kills += 1;
+        let failures = load.end(&mut known);
+        report.violations.extend(failures.into_iter().map(|told| format!("round {round}: {told}")));
+        while random.u8(..4) == 0 {
+            let mut recovering = spawn(plan)?;
+            std::thread::sleep(Duration::from_millis(random.u64(RECOVERY_MILLIS)));
+            recovering.kill()?;
+            recovering.wait()?;
+            report.kills_in_recovery += 1;
+        }
+        server = Kept::start(plan)?;
+        let wrong = check::check(&mut server.connect()?, &mut known)?;
+        report.violations.extend(wrong.into_iter().map(|told| format!("round {round}: {told}")));
+        report.commits = known.commits();
+        if !report.violations.is_empty() {
+            break;
+        }
+    }
+    Ok(report)
+}
+
+/// The rows of a query.
+fn rows(client: &mut Client, sql: &str) -> io::Result<Vec<Vec<String>>> {
+    let answer = client.simple(sql)?;
+    match answer.error {
+        Some(state) => Err(io::Error::other(format!("{sql}: {state} {}", answer.message))),
+        None => {
+            let text = |value: Option<String>| value.unwrap_or_default();
+            Ok(answer.rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect())
+        }
+    }
+}
+
+/// The one number that a query gives.
+fn number(client: &mut Client, sql: &str) -> io::Result<i64> {
+    let found = rows(client, sql)?;
+    let found = found.first().and_then(|row| row.first()).and_then(|value| value.parse().ok());
+    found.ok_or_else(|| io::Error::other(format!("{sql}: no number")))
+}
+
+/// Whether a path is a folder without anything in it, or can be made one.
+///
+/// # Errors
+/// If it is something else.
+pub fn empty_folder(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)?;
+    match std::fs::read_dir(path)?.next() {
+        None => Ok(()),
+        Some(_) => Err(io::Error::other(format!("{} is not empty", path.display()))),
+    }
+}

@@ -1,0 +1,269 @@
+//! Rows put back into an empty table, as a log tells of them.
+//!
+//! Changes come in the order of their commits, each with the place of its row, and there are no readers and no other writers. A slot
+//! may have had several rows, one after the other. No versions are kept, and no index is looked at: those are filled when all rows are there.
+
+use crate::block::ReadAt;
+use crate::block::RowBlock;
+use crate::cell::{Cell, CellLayout};
+use crate::entries::Entries;
+use crate::index::Index;
+use crate::key_run::KeyRun;
+use crate::owned::OwnedRow;
+use crate::storage::Storage;
+use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, SqlState, Timestamp};
+use crossbeam_epoch::Guard;
+
+/// The largest number of a block that is believed: more rows than that have never been in one table.
+const BLOCKS_MAX: usize = 1 << 28;
+
+/// What a commit did to a row.
+#[derive(Clone, Copy, Debug)]
+pub enum RestoredChange<'a> {
+    /// A new row: one cell per column.
+    Insert(&'a [Cell<'a>]),
+    /// New cells of some columns.
+    Update(&'a [(usize, Cell<'a>)]),
+    /// The row went.
+    Delete,
+}
+
+impl Storage {
+    /// Repeats a change.
+    ///
+    /// # Errors
+    /// `DataCorrupted` if it does not fit what is there: the row of an insertion is there already, that of another change is not, a cell is
+    /// none of its column. 53200 and 54000 without memory.
+    pub fn restore(
+        &self,
+        row: RowId,
+        commit: Timestamp,
+        change: RestoredChange<'_>,
+        pin: &Guard,
+    ) -> Result<()> {
+        let is_insertion = matches!(change, RestoredChange::Insert(_));
+        let block = self.block_to_restore(row, is_insertion)?;
+        let owned = self.try_own(row).ok_or_else(|| misfit("a row that has an owner"))?;
+        if owned.header().exists() == is_insertion {
+            return Err(misfit(if is_insertion {
+                "a row that is there already"
+            } else {
+                "a row that is not there"
+            }));
+        }
+        if owned.header().timestamp() >= commit {
+            return Err(misfit("a row that has a newer change"));
+        }
+        match change {
+            RestoredChange::Insert(cells) => {
+                let is_whole = cells.len() == self.types().len();
+                let cells = cells.iter().copied().enumerate();
+                self.check_cells(is_whole, cells.clone())?;
+                self.restore_insertion(owned, commit, cells, pin)
+            }
+            RestoredChange::Update(changes) => {
+                let changes = changes.iter().copied();
+                self.check_cells(true, changes.clone())?;
+                block.restore_update(row.offset(), commit, changes, pin)?;
+                // It gave the row up.
+                std::mem::forget(owned);
+                Ok(())
+            }
+            RestoredChange::Delete => {
+                // SAFETY: no reader needs the row as it was, so nothing has to be saved of it.
+                unsafe { owned.install_delete(commit) };
+                Ok(())
+            }
+        }
+    }
+
+    fn restore_insertion<'a>(
+        &self,
+        owned: OwnedRow<'_>,
+        commit: Timestamp,
+        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        pin: &Guard,
+    ) -> Result<()> {
+        let mut views = Vec::new();
+        if let Err(error) = owned.write_new(cells.clone(), &mut views, pin) {
+            // SAFETY: the cells and views are those.
+            unsafe { owned.take_back(cells, &mut views.into_iter(), pin) };
+            return Err(error);
+        }
+        // SAFETY: written just now; the cells have been checked.
+        unsafe { owned.install_insert(commit, cells, &mut views.into_iter(), pin) };
+        Ok(())
+    }
+
+    fn block_to_restore(&self, row: RowId, is_insertion: bool) -> Result<&RowBlock> {
+        let number = row.block();
+        if row.provisional_number().is_some() || number >= BLOCKS_MAX {
+            return Err(misfit("a place that no row has had"));
+        }
+        if number >= self.block_count() && !is_insertion {
+            return Err(misfit("a row that is not there"));
+        }
+        while self.block_count() <= number {
+            let added = self.add_block()?;
+            self.block(added).open_all_slots();
+        }
+        Ok(self.block(number))
+    }
+
+    /// That cells are ones of their columns: what is written for one of another layout would be read as something else.
+    fn check_cells<'a>(
+        &self,
+        is_whole: bool,
+        mut cells: impl Iterator<Item = (usize, Cell<'a>)>,
+    ) -> Result<()> {
+        let fits = |(column, cell): (usize, Cell<'_>)| {
+            let Some(&(data_type, nullable)) = self.types().get(column) else { return false };
+            match (cell, CellLayout::of(data_type)) {
+                (Cell::Null, _) => nullable,
+                (Cell::Word(_), layout) => !matches!(layout, CellLayout::Wide | CellLayout::View),
+                (Cell::Wide(_), layout) => layout == CellLayout::Wide,
+                (Cell::Bytes(bytes), layout) => {
+                    let is_text = data_type.is_text() || data_type.is_document();
+                    layout == CellLayout::View && (!is_text || std::str::from_utf8(bytes).is_ok())
+                }
+            }
+        };
+        if is_whole && cells.all(fits) {
+            Ok(())
+        } else {
+            Err(misfit("cells of other columns than the table has"))
+        }
+    }
+
+    /// Ends the restoring of rows: slots without a row wait for new ones, and the others are as if nobody had ever seen their former states.
+    /// `now` is the timestamp of the last commit.
+    pub fn end_restoring(&self, now: Timestamp, pin: &Guard) {
+        self.sweep(now, pin);
+        for number in 0..self.block_count() {
+            let block = self.block(number);
+            let is_unused = |offset: &usize| {
+                block.header(*offset).timestamp() == Timestamp::ZERO && block.set_free(*offset)
+            };
+            let unused: Vec<RowId> =
+                (0..ROWS_PER_BLOCK).filter(is_unused).map(|offset| RowId::new(number, offset)).collect();
+            self.add_free_slots(number, unused);
+        }
+    }
+
+    /// Fills an index with the keys of all rows, which are in their newest state.
+    ///
+    /// # Errors
+    /// 53200 without memory; those of expressions over the row.
+    pub fn restore_index(&self, index: &Index) -> Result<()> {
+        let (mut run, mut next) = (KeyRun::new(), 0);
+        loop {
+            while next < self.block_count() && !run.is_full() {
+                let pin = crossbeam_epoch::pin();
+                for offset in self.block(next).exists().rows() {
+                    let row = RowId::new(next, offset);
+                    run.add(row, |out| self.push_key_at(index, row, ReadAt::Newest, &pin, out))?;
+                }
+                next += 1;
+            }
+            if run.is_empty() {
+                return Ok(());
+            }
+            for (key, row, _) in run.sorted() {
+                Entries::of(index).insert(key, row.0)?;
+            }
+            run.clear();
+        }
+    }
+}
+
+#[cold]
+fn misfit(what: &str) -> Error {
+    Error::new(SqlState::DataCorrupted, format!("the log tells of {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ColumnDefinition, TableDefinition};
+    use ankerdb_value::{DataType, Value};
+
+    fn table() -> crate::Table {
+        let definition = TableDefinition::new("t")
+            .column(ColumnDefinition::new("id", DataType::BigInt))
+            .column(ColumnDefinition::new("note", DataType::Text).nullable())
+            .primary_key(&["id"]);
+        let database = ankerdb_base::DatabaseId::new();
+        Storage::create(ankerdb_base::TableId::new(database, 0), definition)
+    }
+
+    fn insert(storage: &Storage, row: RowId, at: u64, id: i64, note: &str) -> Result<()> {
+        let cells = [Cell::bigint(id), Cell::Bytes(note.as_bytes())];
+        storage.restore(row, Timestamp(at), RestoredChange::Insert(&cells), &crossbeam_epoch::pin())
+    }
+
+    fn rows(storage: &Storage) -> Vec<(i64, String)> {
+        let pin = crossbeam_epoch::pin();
+        let mut found = Vec::new();
+        for number in 0..storage.block_count() {
+            for offset in storage.block(number).exists().rows() {
+                let row = RowId::new(number, offset);
+                let value = |column| storage.value(row, column, ReadAt::Newest, &pin).expect("it exists");
+                let (Value::BigInt(id), Value::Text(note)) = (value(0), value(1)) else {
+                    panic!("other types")
+                };
+                found.push((id, note.to_string()));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn slots_have_the_rows_of_their_last_commits_and_the_others_are_free() {
+        let table = table();
+        let storage = Storage::of(&table);
+        let (long, pin) = ("a note that is longer than its view", crossbeam_epoch::pin());
+        insert(storage, RowId::new(1, 5), 3, 1, long).unwrap();
+        insert(storage, RowId::new(0, 7), 4, 2, "gone").unwrap();
+        storage.restore(RowId::new(0, 7), Timestamp(5), RestoredChange::Delete, &pin).unwrap();
+        insert(storage, RowId::new(0, 7), 9, 3, "again").unwrap();
+        insert(storage, RowId::new(0, 8), 9, 4, "gone").unwrap();
+        storage.restore(RowId::new(0, 8), Timestamp(10), RestoredChange::Delete, &pin).unwrap();
+        let changes = [(1, Cell::Bytes(b"another note that is longer than its view"))];
+        storage.restore(RowId::new(1, 5), Timestamp(11), RestoredChange::Update(&changes), &pin).unwrap();
+        storage.end_restoring(Timestamp(11), &pin);
+        let expected = [(3, "again".to_owned()), (1, "another note that is longer than its view".to_owned())];
+        assert_eq!(rows(storage), expected);
+        assert_eq!(storage.free_slots(), 2 * ROWS_PER_BLOCK - 2);
+        let index = storage.indexes().get(0).expect("a primary key");
+        storage.restore_index(index).unwrap();
+        let mut entries = Vec::new();
+        Entries::of(index).visit_all(|_, row| {
+            entries.push(RowId(row));
+            std::ops::ControlFlow::Continue(())
+        });
+        assert_eq!(entries, [RowId::new(1, 5), RowId::new(0, 7)]);
+        // A new row takes a free slot.
+        let slot = storage.allocate_row(0).unwrap();
+        assert!(![RowId::new(1, 5), RowId::new(0, 7)].contains(&slot.id()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let table = table();
+        let storage = Storage::of(&table);
+        let (row, pin) = (RowId::new(0, 0), crossbeam_epoch::pin());
+        let restore = |at: u64, change: RestoredChange<'_>| {
+            storage.restore(row, Timestamp(at), change, &pin).map_err(|error| error.state())
+        };
+        let corrupted = Err(SqlState::DataCorrupted);
+        assert_eq!(restore(1, RestoredChange::Delete), corrupted);
+        assert_eq!(restore(1, RestoredChange::Insert(&[Cell::bigint(1)])), corrupted);
+        assert_eq!(restore(1, RestoredChange::Insert(&[Cell::Null, Cell::Null])), corrupted);
+        assert_eq!(restore(1, RestoredChange::Insert(&[Cell::bigint(1), Cell::Bytes(b"\xff")])), corrupted);
+        assert_eq!(restore(1, RestoredChange::Insert(&[Cell::bigint(1), Cell::Null])), Ok(()));
+        assert_eq!(restore(2, RestoredChange::Insert(&[Cell::bigint(1), Cell::Null])), corrupted);
+        assert_eq!(restore(2, RestoredChange::Update(&[(2, Cell::Null)])), corrupted);
+        assert_eq!(restore(1, RestoredChange::Update(&[(1, Cell::Null)])), corrupted);
+        assert_eq!(restore(2, RestoredChange::Update(&[(1, Cell::Bytes(b"x"))])), Ok(()));
+    }
+}
