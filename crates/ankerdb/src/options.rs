@@ -127,7 +127,7 @@ impl Options {
             Some(folder) => {
                 let durability = ankerdb_engine::Durability::in_folder(folder);
                 #[cfg(feature = "sql")]
-                let binder = ankerdb_engine::NoTexts;
+                let binder = ankerdb_sql::KeptTexts::new();
                 #[cfg(not(feature = "sql"))]
                 let binder = ankerdb_engine::NoTexts;
                 ankerdb_engine::Database::open_in(engine, &durability, &binder)?

@@ -5,7 +5,7 @@ use crate::{at_least_one, invalid};
 use ankerdb_engine::{Database, Durability, Error, Result};
 use ankerdb_measure::machine::Machine;
 use ankerdb_server::{ServerOptions, serve_blocking};
-use ankerdb_sql::{SqlEngine, SqlOptions, parse_bytes};
+use ankerdb_sql::{KeptTexts, SqlEngine, SqlOptions, parse_bytes};
 use ankerdb_workload::htap::config::default_threads;
 use clap::Args;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -99,12 +99,12 @@ fn open(options: &Options) -> Result<Database> {
     let told = Mutex::new(Instant::now());
     durability.log.progress = Some(Arc::new(move |read, total| {
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.elapsed() >= PROGRESS_INTERVAL {
+        if read < total && told.elapsed() >= PROGRESS_INTERVAL {
             *told = Instant::now();
             eprintln!("ankerdb: reading the log: {} of {} MB", read >> 20, total >> 20);
         }
     }));
-    let database = Database::open_in(own, &durability, &ankerdb_engine::NoTexts)?;
+    let database = Database::open_in(own, &durability, &KeptTexts::new())?;
     if let Some(loss) = database.loss() {
         let (bytes, offset, file) = (loss.bytes, loss.offset, loss.file.display());
         eprintln!(
