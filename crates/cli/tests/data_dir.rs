@@ -1,0 +1,102 @@
+//! A server that keeps its data in a folder, as a user meets it: killed and stopped, a second one, a damaged file.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use support::server::{Client, Server};
+use support::{run, signal, text};
+
+/// A folder of the test's own, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        Folder(std::env::temp_dir().join(format!("ankerdb-{name}-{}", std::process::id())))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("the path is text")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn start(folder: &Folder) -> Server {
+    Server::start(&["--data-dir", folder.path()])
+}
+
+/// What the server says that does not start.
+fn refused(folder: &Folder, more: &[&str]) -> String {
+    let arguments = [&["serve", "--listen", "127.0.0.1:0", "--data-dir", folder.path()], more].concat();
+    let output = run(&arguments);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+fn done(client: &mut Client, sql: &str) {
+    assert_eq!(client.query(sql), "", "{sql}");
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_kill_and_after_a_stop() {
+    let folder = Folder::new("kept");
+    let server = start(&folder);
+    let mut client = Client::connect(&server);
+    done(&mut client, "CREATE TABLE t (id serial PRIMARY KEY, v text CHECK (v <> 'no'))");
+    done(&mut client, "INSERT INTO t (v) VALUES ('killed')");
+    drop(server);
+    let mut server = start(&folder);
+    let mut client = Client::connect(&server);
+    assert_eq!(client.query("SELECT v FROM t"), "killed");
+    done(&mut client, "SET synchronous_commit = off");
+    for _ in 0..100 {
+        done(&mut client, "INSERT INTO t (v) VALUES ('not waited for')");
+    }
+    signal(&server.process, "-TERM");
+    assert!(server.process.wait().expect("the server ends").success());
+    let server = start(&folder);
+    let mut client = Client::connect(&server);
+    assert_eq!(client.query("SELECT count(*), count(DISTINCT id) FROM t"), "101,101");
+}
+
+#[test]
+fn a_second_server_is_refused() {
+    let folder = Folder::new("second");
+    let server = start(&folder);
+    let told = refused(&folder, &[]);
+    assert!(told.contains(&format!("in use by process {}", server.process.id())), "{told}");
+}
+
+#[test]
+fn damage_is_told_with_its_place_and_accepted_where_that_is_asked_for() {
+    let folder = Folder::new("damaged");
+    let server = start(&folder);
+    let mut client = Client::connect(&server);
+    done(&mut client, "CREATE TABLE t (id int PRIMARY KEY)");
+    for id in 0..20 {
+        done(&mut client, &format!("INSERT INTO t VALUES ({id})"));
+    }
+    drop(server);
+    let file = folder.0.join("0000000000000001.log");
+    damage(&file);
+    let told = refused(&folder, &[]);
+    assert!(told.contains("damaged") && told.contains("0000000000000001.log"), "{told}");
+    let server = Server::start(&["--data-dir", folder.path(), "--recover-to-last-valid"]);
+    let left = Client::connect(&server).query("SELECT count(*) FROM t");
+    assert!(left.parse::<u32>().is_ok_and(|left| left < 20), "{left}");
+}
+
+/// Changes a byte in the middle of what was written.
+fn damage(file: &Path) {
+    let bytes = fs::read(file).expect("a segment");
+    let end = bytes.iter().rposition(|byte| *byte != 0).expect("something was written");
+    let at = (end / 2..end).find(|at| bytes[*at] != 0).expect("bytes that are not zero");
+    let file = fs::OpenOptions::new().write(true).open(file).expect("a segment");
+    file.write_all_at(&[bytes[at] ^ 0x55], at as u64).expect("the folder is ours");
+}
