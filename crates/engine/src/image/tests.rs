@@ -332,8 +332,12 @@ fn numbers_are_not_given_again() {
         });
     }
     history.change(|own| own.create_table(two("last")));
+    history.change(|own| own.create_table(two("gone")));
+    history.change(|own| own.drop_table("gone", None));
     let mut recovered = RecoveredCatalog::new();
     history.changes.iter().for_each(|bytes| recovered.apply(bytes).unwrap());
+    let gone = recovered.tables_end;
+    assert_eq!(gone, history.database.catalog().table("last").unwrap().id().number() + 2);
     recovered.note_table(700);
     let count = SequenceCount { changes: 9, last: 4, is_used: true };
     recovered.note_sequence(1_000_000, count);
