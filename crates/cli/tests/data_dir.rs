@@ -65,6 +65,26 @@ fn what_was_committed_is_there_after_a_kill_and_after_a_stop() {
     assert_eq!(client.query("SELECT count(*), count(DISTINCT id) FROM t"), "101,101");
 }
 
+/// Its rows are in the log, and no image of the catalog has it.
+#[test]
+fn a_table_that_came_and_went_in_one_transaction_leaves_no_rows_to_others() {
+    let folder = Folder::new("gone");
+    let server = start(&folder);
+    let mut client = Client::connect(&server);
+    done(
+        &mut client,
+        "BEGIN; CREATE TABLE gone (id int PRIMARY KEY); INSERT INTO gone VALUES (1); DROP TABLE gone; COMMIT",
+    );
+    drop(server);
+    let server = start(&folder);
+    let mut client = Client::connect(&server);
+    done(&mut client, "CREATE TABLE other (id int PRIMARY KEY)");
+    done(&mut client, "INSERT INTO other VALUES (2)");
+    drop(server);
+    let server = start(&folder);
+    assert_eq!(Client::connect(&server).query("SELECT id FROM other"), "2");
+}
+
 #[test]
 fn a_second_server_is_refused() {
     let folder = Folder::new("second");

@@ -141,7 +141,10 @@ impl Recovery<'_> {
     fn end(self, last: Timestamp) -> Result<()> {
         match self.stage {
             Stage::Definitions(_) => Err(Error::internal("the log is read twice")),
-            Stage::Rows(rows) => rows.end(last),
+            Stage::Rows(rows) => {
+                self.database.shared.manager.leave_tables(rows.tables_end);
+                rows.end(last)
+            }
         }
     }
 }
@@ -196,6 +199,8 @@ struct Rows {
     tables: HashMap<u32, Restored>,
     /// Parts of large transactions that have not committed yet, by their numbers.
     parts: HashMap<Number, Vec<Vec<u8>>>,
+    /// Behind the largest number of a table that a record has: one that was made and dropped by one transaction is in no image.
+    tables_end: u32,
 }
 
 struct Restored {
@@ -214,7 +219,7 @@ impl Rows {
             });
             (table.id().number(), Restored { table: table.clone(), lists: lists.collect() })
         };
-        Rows { tables: tables.map(restored).collect(), parts: HashMap::new() }
+        Rows { tables: tables.map(restored).collect(), parts: HashMap::new(), tables_end: 0 }
     }
 
     fn commit(&mut self, record: &Record) -> Result<()> {
@@ -224,8 +229,11 @@ impl Rows {
         let pin = crossbeam_epoch::pin();
         let pieces = parts.iter().map(Vec::as_slice).chain([piece]);
         visit_changes(pieces, |table, row, change| match self.tables.get(&table) {
-            // It was dropped later.
-            None => Ok(()),
+            // It was dropped later. What is made from now on must not get its number, and with it these rows.
+            None => {
+                self.tables_end = self.tables_end.max(table.saturating_add(1));
+                Ok(())
+            }
             Some(restored) => restored.repeat(row, record.timestamp, change, &pin),
         })
     }
