@@ -5,7 +5,7 @@
 //!             timestamp ends it (first committer wins)
 //! 2 keys      slots for new rows, entries for new keys; a key that another row has or is about to have ends it
 //! 3 ahead     cells of new rows into their slots, cells about to be overwritten into versions, long strings into the
-//!             heaps; versions that no reader needs are pruned; where there is a log, the record of redo is made (`logging`)
+//!             heaps; versions that no reader needs are pruned; where there is a log, the record of redo is made (`log_commit`)
 //! 4 timestamp c, drawn and published with the record of all writes, in one step (`CommitOrder::begin`)
 //! 5 validate  (SERIALIZABLE) the records of all commits between the transaction's timestamp and c against its reads; most
 //!             of them before 4

@@ -23,6 +23,7 @@ mod key_batch;
 mod key_filter;
 mod load;
 mod lock;
+mod log_commit;
 mod logging;
 mod lookup;
 mod manager;
