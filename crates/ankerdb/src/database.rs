@@ -55,6 +55,8 @@ impl Database {
     /// let db = Database::open(&folder)?;
     /// assert_eq!(db.query_one("SELECT text FROM note", ())?.get::<String>(0)?, "still there");
     /// # }
+    /// # #[cfg(not(feature = "sql"))]
+    /// # drop(db);
     /// # std::fs::remove_dir_all(&folder).expect("it is ours");
     /// # Ok::<(), ankerdb::Error>(())
     /// ```

@@ -48,8 +48,8 @@
 //! | end what runs | [`Database::interrupt_handle`], and the limits of time in [`Options`] |
 //!
 //! A [`Database`] is shared: clone it, or lend it to as many threads as you like. There are no connections; each call
-//! takes a session from a pool. Everything is in memory and nothing is durable: the data is freed with the last
-//! handle.
+//! takes a session from a pool. Everything is in memory. What is [kept in a folder](Database::open) outlives the process; else the data is freed
+//! with the last handle.
 //!
 //! # Types
 //!

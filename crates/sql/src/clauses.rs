@@ -3,7 +3,7 @@
 //! In MERGE, `DO NOTHING` becomes an assignment to a column, and `INSERT DEFAULT VALUES` the insertion into one; OVERRIDING
 //! becomes a column of the list of INSERT, and so does a target of ON CONFLICT with expressions or a condition. Their names no client can write, and the planner knows them by these. `FOR NO KEY
 //! UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do, as there are no weaker locks here. There is no inheritance
-//! that `ONLY` could leave out, and no log that `UNLOGGED` tables could keep out of.
+//! that `ONLY` could leave out, and all tables are logged alike, so that `UNLOGGED` says nothing.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
