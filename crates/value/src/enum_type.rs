@@ -260,25 +260,24 @@ impl EnumType {
     pub fn restore(name: &str, oid: u32, labels: &[(i64, u32, &str)]) -> Result<(EnumType, EnumLife)> {
         let damaged =
             || Error::new(SqlState::DataCorrupted, format!("the labels of type \"{name}\" are damaged"));
-        let mut restored = Vec::with_capacity(labels.len());
-        for &(position, oid, text) in labels {
-            if text.len() > LABEL_BYTES_MAX {
-                return Err(damaged());
-            }
-            charge(text.len())?;
-            restored.push(Label { position, oid, text: Box::leak(text.into()) });
-        }
-        if restored.windows(2).any(|pair| pair[0].position >= pair[1].position) {
+        let mut texts: Vec<&str> = labels.iter().map(|label| label.2).collect();
+        texts.sort_unstable();
+        // What is made of labels stays for good, so they are looked at before.
+        if texts.iter().any(|text| text.len() > LABEL_BYTES_MAX)
+            || texts.windows(2).any(|pair| pair[0] == pair[1])
+            || labels.windows(2).any(|pair| pair[0].0 >= pair[1].0)
+        {
             return Err(damaged());
         }
+        charge(texts.iter().map(|text| text.len()).sum())?;
         EnumType::leave_oids(
             labels.iter().map(|(_, oid, _)| *oid).chain([oid.saturating_add(OIDS_OF_TYPE - 1)]),
         );
-        let state = EnumState::add(name, restored)?;
-        let text = |at: &u32| state.labels[*at as usize].text;
-        if state.by_text.windows(2).any(|pair| text(&pair[0]) == text(&pair[1])) {
-            return Err(damaged());
-        }
+        let restored = labels.iter().map(|&(position, oid, text)| {
+            let text: &'static str = Box::leak(text.into());
+            Label { position, oid, text }
+        });
+        let state = EnumState::add(name, restored.collect())?;
         EnumType::of_state(oid, state)
     }
 
