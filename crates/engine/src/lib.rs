@@ -106,10 +106,7 @@ pub use database::{Database, Statistics};
 pub use definitions::{DefinitionMark, Definitions};
 pub use domain::{Domain, DomainCheck};
 pub use foreign_keys::NewForeignKey;
-pub use image::{
-    Binder, CatalogChange, ChangedIndexes, NoTexts, RecoveredCatalog, RecoveredColumn, RecoveredTable,
-    StoredTypes,
-};
+pub use image::{Binder, CatalogChange, ChangedIndexes, NoTexts, RecoveredCatalog, StoredTypes};
 pub use options::{Options, default_memory_limit};
 pub use recovery::Durability;
 pub use schema::{NameRef, PUBLIC, QualifiedName, RelationName, Schema, SearchPath};

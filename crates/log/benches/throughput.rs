@@ -68,7 +68,7 @@ fn work(log: &Log, order: &Order, is_waiting: bool, until: Instant) -> Vec<u64> 
             while order.watermark.load(Ordering::SeqCst) < timestamp {
                 thread::yield_now();
             }
-            log.wait_until_durable(Timestamp(timestamp));
+            log.wait_until_durable(Timestamp(timestamp)).expect("the log is open");
         }
         took.push(begun.elapsed().as_nanos() as u64);
     }

@@ -146,21 +146,10 @@ impl Log {
 
     /// Returns when everything up to `commit`, which must be visible, is on disk. Costs one load if it is.
     ///
-    /// # Panics
-    /// If the log is closed, or has failed and [`LogOptions::on_failure`] has returned: nobody can tell then.
-    #[inline]
-    pub fn wait_until_durable(&self, commit: Timestamp) {
-        if let Err(error) = self.try_wait_until_durable(commit) {
-            panic!("a commit that is not durable: {error}");
-        }
-    }
-
-    /// [`wait_until_durable`](Self::wait_until_durable) with an error in place of a panic.
-    ///
     /// # Errors
-    /// 58030 if the log is closed or has failed.
+    /// 58030 if the log is closed or has failed: nobody can tell then.
     #[inline]
-    pub fn try_wait_until_durable(&self, commit: Timestamp) -> Result<()> {
+    pub fn wait_until_durable(&self, commit: Timestamp) -> Result<()> {
         self.shared.pace.wait(commit).map_err(|_| closed())
     }
 

@@ -90,7 +90,7 @@ fn segments_that_a_killed_process_made_are_there_to_stay() {
         let appender = log.appender();
         let mut written = seen.iter().filter(|record| record.kind == 1).count();
         while let Ok(timestamp) = commit(&appender, &order, &[5; 900]) {
-            log.wait_until_durable(timestamp);
+            log.wait_until_durable(timestamp).expect("the log is open");
             written += 1;
         }
         let (_, read) = reopen(&killed.after_power_loss(operation));
@@ -184,7 +184,7 @@ fn a_failed_sync_is_told_with_the_file_and_nothing_is_durable_any_more() {
     let order = start(&log);
     let appender = log.appender();
     let durable = commit(&appender, &order, b"fine").expect("room");
-    log.wait_until_durable(durable);
+    log.wait_until_durable(durable).expect("the log is open");
     while disk.paths().len() < 4 {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -192,7 +192,7 @@ fn a_failed_sync_is_told_with_the_file_and_nothing_is_durable_any_more() {
     // A write and the sync behind it.
     disk.plan(disk.operations() + 2, Fault::Error(ErrorKind::Other));
     let lost = commit(&appender, &order, b"lost").expect("room");
-    let error = log.try_wait_until_durable(lost).expect_err("the sync failed");
+    let error = log.wait_until_durable(lost).expect_err("the sync failed");
     assert_eq!((error.state(), log.durable()), (SqlState::IoError, durable));
     assert!(appender.reserve(1).is_err());
     assert!(log.close().is_err());
@@ -218,7 +218,7 @@ fn a_full_disk_refuses_writers_and_lets_them_in_again() {
             Ok(timestamp) => {
                 commits += 1;
                 // What has a timestamp always has room.
-                log.wait_until_durable(timestamp);
+                log.wait_until_durable(timestamp).expect("the log is open");
             }
             Err(error) => break error,
         }

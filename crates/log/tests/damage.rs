@@ -23,7 +23,7 @@ fn filled(commits: u8) -> (SimulatedDisk, Vec<Read>) {
     for number in 0..commits {
         let timestamp = commit(&appender, &order, &[number; 500]).expect("room");
         // A chunk for each.
-        log.wait_until_durable(timestamp);
+        log.wait_until_durable(timestamp).expect("the log is open");
     }
     log.close().expect("closed");
     let read = reopen(&disk).1;
@@ -262,7 +262,7 @@ fn golden_files_of_each_version_are_read() {
             let timestamp = order.draw();
             appender.append(reservation, kind, timestamp, &payload);
             order.finish(timestamp);
-            log.wait_until_durable(timestamp);
+            log.wait_until_durable(timestamp).expect("the log is open");
         }
         log.close().expect("closed");
     }

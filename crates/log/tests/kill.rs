@@ -32,7 +32,7 @@ fn write_until_killed(folder: &Path) {
                     let payload = vec![worker; (number * 61 % 900) as usize];
                     let timestamp = commit(&appender, order, &payload).expect("room");
                     order.wait_visible(timestamp, &false.into());
-                    log.wait_until_durable(timestamp);
+                    log.wait_until_durable(timestamp).expect("the log is open");
                     let line = format!("{} {} {worker}\n", timestamp.0, payload.len());
                     std::io::stderr().write_all(line.as_bytes()).expect("the test reads");
                 }

@@ -48,7 +48,7 @@ fn fill(seed: u64, segments: u64, appending: Appending) -> usize {
             let payload = vec![1; reservation.payload_bytes()];
             appenders[worker].append(reservation, 1, timestamp, &payload);
             order.finish(timestamp);
-            log.wait_until_durable(timestamp);
+            log.wait_until_durable(timestamp).expect("the log is open");
             count += 1;
         }
         let worker = random.usize(0..3);
@@ -74,7 +74,7 @@ fn fill(seed: u64, segments: u64, appending: Appending) -> usize {
     for timestamp in timestamps {
         order.finish(timestamp);
         if appending == Appending::Apart {
-            let waited = log.try_wait_until_durable(timestamp);
+            let waited = log.wait_until_durable(timestamp);
             waited.unwrap_or_else(|_| panic!("{:?}", failures.lock().expect("alone")));
         }
     }
@@ -127,7 +127,7 @@ fn room_that_was_used_or_given_back_is_neither_lost_nor_doubled() {
             appender.append(reservation, 1, timestamp, &vec![1; number]);
         }
         order.finish(timestamp);
-        log.wait_until_durable(timestamp);
+        log.wait_until_durable(timestamp).expect("the log is open");
     }
     log.close().expect("closed");
     let bytes: u64 = 400 * 2 / 3 * 250;

@@ -29,7 +29,7 @@ fn records_come_back_in_order_over_several_segments_and_runs() {
             let payload = vec![number as u8; (number * 37 % 1500) as usize];
             let timestamp = commit(&appenders[number as usize % 2], &order, &payload).expect("there is room");
             if number % 3 == 0 {
-                log.wait_until_durable(timestamp);
+                log.wait_until_durable(timestamp).expect("the log is open");
             }
             expected.push((timestamp.0, payload));
         }
@@ -49,7 +49,7 @@ fn what_the_watermark_did_not_cover_is_dropped_and_its_timestamps_given_again() 
     // The second is drawn and never finishes, so the third is never covered.
     let hung = order.draw();
     let third = commit(&appender, &order, b"third").expect("room");
-    log.wait_until_durable(first);
+    log.wait_until_durable(first).expect("the log is open");
     while disk
         .after_kill()
         .read_file(std::path::Path::new("log/0000000000000001.log"))
@@ -175,7 +175,7 @@ fn many_threads_on_the_systems_disk() {
                     let payload = (worker << 32 | number).to_le_bytes().repeat(1 + number as usize % 50);
                     let timestamp = commit(&appender, order, &payload).expect("room");
                     order.wait_visible(timestamp, &false.into());
-                    log.wait_until_durable(timestamp);
+                    log.wait_until_durable(timestamp).expect("the log is open");
                     assert!(log.durable() >= timestamp);
                 }
             });
@@ -201,7 +201,7 @@ fn an_aborted_timestamp_is_durable_without_a_write() {
     let (log, _) = reopen(&disk);
     let order = start(&log);
     let written = commit(&log.appender(), &order, b"x").expect("room");
-    log.wait_until_durable(written);
+    log.wait_until_durable(written).expect("the log is open");
     while disk.paths().len() < 4 {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -209,7 +209,7 @@ fn an_aborted_timestamp_is_durable_without_a_write() {
     let before = disk.operations();
     let aborted = order.draw();
     order.finish(aborted);
-    log.wait_until_durable(aborted);
+    log.wait_until_durable(aborted).expect("the log is open");
     assert_eq!(disk.operations(), before);
 }
 

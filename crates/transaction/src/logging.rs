@@ -47,7 +47,7 @@ impl Logging {
     /// `IoError` if the log is closed: then nobody knows.
     #[inline]
     pub(crate) fn wait_until_durable(&self, commit: Timestamp) -> Result<()> {
-        self.log.try_wait_until_durable(commit)
+        self.log.wait_until_durable(commit)
     }
 
     /// Writes what there is, and takes nothing any more.

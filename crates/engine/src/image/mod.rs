@@ -24,5 +24,5 @@ mod types;
 
 pub use binder::{Binder, NoTexts};
 pub use change::{CatalogChange, ChangedIndexes};
-pub use recovered::{RecoveredCatalog, RecoveredColumn, RecoveredTable};
+pub use recovered::RecoveredCatalog;
 pub use types::StoredTypes;

@@ -9,8 +9,8 @@ use super::types::StoredTypes;
 use crate::catalog::Catalog;
 use crate::sequence::SequenceCount;
 use crate::user_type::UserType;
-use ankerdb_base::{DatabaseId, Error, Result, SchemaId, SqlState};
-use ankerdb_value::{DataType, DomainType, EnumType};
+use ankerdb_base::{DatabaseId, Error, Result, SqlState};
+use ankerdb_value::{DomainType, EnumType};
 use std::collections::{BTreeMap, HashMap};
 
 /// Entries as the last change of each has left them. They are read when all changes are there; until then a change costs the copying of
@@ -31,32 +31,6 @@ pub struct RecoveredCatalog {
 pub(super) struct Types {
     pub stored: StoredTypes,
     pub user_types: Vec<UserType>,
-}
-
-/// A column of a table that is to be made again.
-#[derive(Clone, PartialEq, Debug)]
-pub struct RecoveredColumn {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub data_type: DataType,
-    /// Whether it may hold NULL.
-    pub nullable: bool,
-}
-
-/// A table that is to be made again.
-#[derive(Clone, PartialEq, Debug)]
-pub struct RecoveredTable {
-    /// The number of its identity.
-    pub number: u32,
-    /// The number of its origin.
-    pub origin: u32,
-    /// The schema that it is in.
-    pub schema: SchemaId,
-    /// Its name.
-    pub name: String,
-    /// Its columns.
-    pub columns: Vec<RecoveredColumn>,
 }
 
 impl Default for RecoveredCatalog {
@@ -173,30 +147,6 @@ impl RecoveredCatalog {
         let entries = self.entries.range((kind, Vec::new())..);
         let entries = entries.take_while(move |((known, _), _)| *known == kind);
         entries.map(|((_, key), body)| (key.as_slice(), body.as_slice()))
-    }
-
-    /// The tables that are to be made again. Costs the reading of their definitions.
-    ///
-    /// # Errors
-    /// Those of [`types`](Self::types).
-    pub fn tables(&mut self) -> Result<Vec<RecoveredTable>> {
-        self.types()?;
-        // The definitions are thrown away: that they name tables of another database means nothing.
-        let images = self.read_tables(DatabaseId::new())?;
-        let table = |(origin, image): (u32, TableImage)| RecoveredTable {
-            number: image.number,
-            origin,
-            schema: image.definition.schema,
-            name: image.definition.name,
-            columns: (image.definition.columns.into_iter())
-                .map(|column| RecoveredColumn {
-                    name: column.name,
-                    data_type: column.data_type,
-                    nullable: column.nullable,
-                })
-                .collect(),
-        };
-        Ok(images.into_iter().map(table).collect())
     }
 
     /// The tables, with the numbers of their origins. The types have been made.

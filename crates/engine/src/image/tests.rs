@@ -341,12 +341,13 @@ fn numbers_are_not_given_again() {
     recovered.note_table(700);
     let count = SequenceCount { changes: 9, last: 4, is_used: true };
     recovered.note_sequence(1_000_000, count);
-    let tables = recovered.tables().unwrap();
-    let last = history.database.catalog().table("last").unwrap();
-    assert_eq!((tables.len(), tables[0].number), (1, last.id().number()));
-    assert_eq!(tables[0].columns[1].data_type, DataType::BigInt);
     let database = Database::new();
     database.restore_catalog(recovered, &NoTexts).unwrap();
+    let last = history.database.catalog().table("last").unwrap();
+    let (catalog, number) = (database.catalog(), last.id().number());
+    let tables: Vec<_> = catalog.tables().map(|table| (table.name(), table.id().number())).collect();
+    assert_eq!(tables, [("last", number)]);
+    assert_eq!(catalog.table("last").unwrap().columns()[1].data_type, DataType::BigInt);
     let new = database.create_table(two("new")).unwrap();
     assert_eq!(new.id().number(), 701);
     database.define(|own| own.create_sequence(SequenceDefinition::new("n", DataType::BigInt))).unwrap();

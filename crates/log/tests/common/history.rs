@@ -108,7 +108,7 @@ impl History {
         order.finish(timestamp);
         // Some do not wait.
         if random.u8(0..4) > 0 && order.wait_visible(timestamp, is_over) {
-            log.try_wait_until_durable(timestamp)?;
+            log.wait_until_durable(timestamp)?;
             self.note_acknowledged(log);
         }
         Ok(())
@@ -159,7 +159,7 @@ impl History {
             let payload = vec![number; 600];
             let timestamp = commit(&appender, &order, &payload).map_err(|error| error.to_string())?;
             self.appended.lock().expect("nobody panics").insert((log.incarnation(), timestamp.0), payload);
-            log.wait_until_durable(timestamp);
+            log.wait_until_durable(timestamp).expect("the log is open");
             self.note_acknowledged(&log);
         }
         Ok(())
