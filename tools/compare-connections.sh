@@ -33,7 +33,7 @@ ulimit -n "$(ulimit -Hn)"
     fail "$connections connections need more open files than $(ulimit -n)"
 
 ankerdb_port="$(free_port)"
-"$command" serve --listen "127.0.0.1:$ankerdb_port" --max-connections $((connections + 10)) >"$work/ankerdb.log" 2>&1 &
+"$command" serve --in-memory --listen "127.0.0.1:$ankerdb_port" --max-connections $((connections + 10)) >"$work/ankerdb.log" 2>&1 &
 pids+=($!)
 await "$ankerdb_port" ankerdb
 

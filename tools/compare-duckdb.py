@@ -163,7 +163,7 @@ class Servers:
 
     def ankerdb(self, command, threads):
         port = free_port()
-        self.start([command, "serve", "--listen", f"127.0.0.1:{port}", "--olap-threads", str(threads)], "ankerdb.log")
+        self.start([command, "serve", "--in-memory", "--listen", f"127.0.0.1:{port}", "--olap-threads", str(threads)], "ankerdb.log")
         self.await_answer(port, "ankerdb")
         return Psql("AnKerDB", port, "ankerdb")
 

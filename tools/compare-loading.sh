@@ -44,7 +44,7 @@ make_files() {
 
 start_ankerdb() {
     ankerdb_port="$(free_port)"
-    "$command" serve --listen "127.0.0.1:$ankerdb_port" >"$work/ankerdb.log" 2>&1 &
+    "$command" serve --in-memory --listen "127.0.0.1:$ankerdb_port" >"$work/ankerdb.log" 2>&1 &
     ankerdb_pid=$!
     pids+=("$ankerdb_pid")
     await "$ankerdb_port" ankerdb

@@ -31,7 +31,7 @@ trap end EXIT
 
 start_ankerdb() {
     ankerdb_port="$(free_port)"
-    "$command" serve --listen "127.0.0.1:$ankerdb_port" >"$work/ankerdb.log" 2>&1 &
+    "$command" serve --in-memory --listen "127.0.0.1:$ankerdb_port" >"$work/ankerdb.log" 2>&1 &
     pids+=($!)
     await "$ankerdb_port" ankerdb
 }

@@ -59,14 +59,14 @@ serve() {
     local begun
     begun="$(date +%s.%N)"
     # Not by `./run serve`, so that the process is the server's and can be ended.
-    "$CARGO_TARGET_DIR/release/ankerdb" serve --listen "127.0.0.1:$port" >"$work/output" 2>&1 &
+    "$CARGO_TARGET_DIR/release/ankerdb" serve --in-memory --listen "127.0.0.1:$port" >"$work/output" 2>&1 &
     server=$!
     for _ in $(seq 300); do
         grep -q "is ready" "$work/output" && break
         sleep 0.05
     done
     grep -q "is ready" "$work/output" || fail "the server does not start: $(cat "$work/output")"
-    told "Start the server" "./run serve --listen 127.0.0.1:$port" "$(seconds_since "$begun")"
+    told "Start the server" "./run serve --in-memory --listen 127.0.0.1:$port" "$(seconds_since "$begun")"
 }
 
 # The README's program, in a package of its own.

@@ -56,7 +56,7 @@ fresh() {
     fi
     [ -z "$ankerdb" ] || { kill "$ankerdb" && wait "$ankerdb" || true; } 2>/dev/null
     ankerdb_port="$(free_port)"
-    "$command" serve --listen "127.0.0.1:$ankerdb_port" >"$work/ankerdb.log" 2>&1 &
+    "$command" serve --in-memory --listen "127.0.0.1:$ankerdb_port" >"$work/ankerdb.log" 2>&1 &
     ankerdb=$!
     await "$ankerdb_port" ankerdb
     export PGPORT="$ankerdb_port"

@@ -81,7 +81,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     config(options, threads).check(&machine)?;
     let stop = interrupt::flag();
     println!(
-        "AnKerDB demo: {} warehouses of TPC-C in memory, {threads} + {threads} threads for transactions and analytics",
+        "AnKerDB demo: {} warehouses of TPC-C in memory, gone at the end; {threads} + {threads} threads for transactions and \
+         analytics",
         options.warehouses
     );
     let stage = Stage::set(options, threads, &machine, &stop)?;

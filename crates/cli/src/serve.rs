@@ -9,7 +9,7 @@ use ankerdb_sql::{KeptTexts, SqlEngine, SqlOptions, parse_bytes};
 use ankerdb_workload::htap::config::default_threads;
 use clap::Args;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,11 +35,14 @@ pub(crate) struct Options {
     /// machine's
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<String>,
-    /// Folder that the database is kept in; made if it is not there. Without it the data is gone when the server stops
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    /// Folder that the database is kept in; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "ankerdb-data", conflicts_with = "in_memory")]
+    data_dir: PathBuf,
+    /// Keep nothing: the data is gone when the server stops
+    #[arg(long)]
+    in_memory: bool,
     /// Where the log in the folder is damaged, begin with what comes before the damage, and lose what comes behind it
-    #[arg(long, requires = "data_dir")]
+    #[arg(long, conflicts_with = "in_memory")]
     recover_to_last_valid: bool,
     /// Folder whose files every client may read and write with COPY FROM and TO; by default there is none
     #[arg(long, value_name = "FOLDER")]
@@ -74,9 +77,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         engine.give_files(found.ok_or_else(wrong)?);
     }
     let server_options = ServerOptions { listen, max_connections: options.max_connections };
-    let kept = match &options.data_dir {
-        Some(folder) => format!("data is kept in {}", folder.display()),
-        None => "in-memory: data is gone when it stops".to_owned(),
+    let kept = match options.in_memory {
+        false => format!("data is kept in {}", absolute(&options.data_dir).display()),
+        true => "in-memory: data is gone when it stops".to_owned(),
     };
     serve_blocking(engine, &server_options, |address: SocketAddr| {
         println!("ankerdb is ready on {address} ({kept})");
@@ -93,8 +96,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// The database, with what its folder keeps.
 fn open(options: &Options) -> Result<Database> {
     let own = options.database()?;
-    let Some(folder) = &options.data_dir else { return Database::open(own) };
-    let mut durability = Durability::in_folder(folder);
+    if options.in_memory {
+        return Database::open(own);
+    }
+    let mut durability = Durability::in_folder(&options.data_dir);
     durability.log.recover_to_last_valid = options.recover_to_last_valid;
     let told = Mutex::new(Instant::now());
     durability.log.progress = Some(Arc::new(move |read, total| {
@@ -112,6 +117,11 @@ fn open(options: &Options) -> Result<Database> {
         );
     }
     Ok(database)
+}
+
+/// A folder as it is found from everywhere.
+fn absolute(folder: &Path) -> PathBuf {
+    folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
 fn resolve(listen: &str) -> Result<SocketAddr> {

@@ -17,7 +17,15 @@ fn impossible_requests_are_refused_in_one_line() {
         (&["demo", "--plot", "/no/such/folder/x.svg"], "cannot write /no/such/folder/x.svg"),
         (&["serve", "--listen", "5432"], "--listen must be HOST:PORT"),
         (&["serve", "--max-connections", "0"], "--max-connections must be at least 1"),
-        (&["serve", "--copy-folder", "/no/such/folder"], "--copy-folder must be a folder"),
+        (&["serve", "--in-memory", "--copy-folder", "/no/such/folder"], "--copy-folder must be a folder"),
+        (
+            &["serve", "--in-memory", "--data-dir", "x"],
+            "'--in-memory' cannot be used with '--data-dir <DIR>'",
+        ),
+        (
+            &["serve", "--in-memory", "--recover-to-last-valid"],
+            "'--in-memory' cannot be used with '--recover-to-last-valid'",
+        ),
     ] {
         let output = run(arguments);
         let message = text(&output.stderr);
@@ -116,7 +124,7 @@ fn ctrl_c_ends_a_benchmark_with_what_was_measured() {
 
 #[test]
 fn the_server_says_in_one_line_where_it_is_and_ends_when_asked() {
-    let arguments = ["serve", "--listen", "127.0.0.1:0", "--olap-threads", "1"];
+    let arguments = ["serve", "--in-memory", "--listen", "127.0.0.1:0", "--olap-threads", "1"];
     let mut child = ankerdb(&arguments).spawn().expect("the command starts");
     let mut output = BufReader::new(child.stdout.take().expect("stdout is piped"));
     let mut line = String::new();

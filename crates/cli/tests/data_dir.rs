@@ -5,8 +5,8 @@ mod support;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use support::server::{Client, Server};
-use support::{run, signal, text};
+use support::server::{Client, SERVE, Server};
+use support::{ankerdb, run, signal, text};
 
 /// A folder of the test's own, gone with it.
 struct Folder(PathBuf);
@@ -83,6 +83,28 @@ fn a_table_that_came_and_went_in_one_transaction_leaves_no_rows_to_others() {
     drop(server);
     let server = start(&folder);
     assert_eq!(Client::connect(&server).query("SELECT id FROM other"), "2");
+}
+
+#[test]
+fn what_is_not_told_otherwise_is_kept_where_it_was_started() {
+    let folder = Folder::new("default");
+    fs::create_dir(&folder.0).expect("a folder");
+    let command = |more: &[&str]| {
+        let mut command = ankerdb(&[SERVE, more].concat());
+        command.current_dir(&folder.0);
+        command
+    };
+    let data = folder.0.canonicalize().expect("it is there").join("ankerdb-data");
+    let (server, line) = Server::spawn(command(&["--in-memory"]));
+    assert!(line.ends_with("(in-memory: data is gone when it stops)\n"), "{line}");
+    assert!(!data.exists());
+    drop(server);
+    let (server, line) = Server::spawn(command(&[]));
+    assert!(line.ends_with(&format!("(data is kept in {})\n", data.display())), "{line}");
+    done(&mut Client::connect(&server), "CREATE TABLE t (id int PRIMARY KEY)");
+    drop(server);
+    let (server, _) = Server::spawn(command(&[]));
+    assert_eq!(Client::connect(&server).query("SELECT count(*) FROM t"), "0");
 }
 
 #[test]

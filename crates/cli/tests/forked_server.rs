@@ -10,7 +10,7 @@ use support::signal;
 const LONG: &str = "SELECT count(*) FROM n a, n b, n c WHERE a.n + b.n + c.n = -1";
 
 fn world() -> (Server, Client) {
-    let server = Server::start(&["--engine", "hee-fork"]);
+    let server = Server::start(&["--in-memory", "--engine", "hee-fork"]);
     let mut client = Client::connect(&server);
     for sql in [
         "CREATE TABLE n (n int PRIMARY KEY, t text)",

@@ -12,7 +12,7 @@ const LIMIT_MIB: usize = 384;
 const ROWS: &str = "SELECT i, 'a text of more than twelve bytes ' || i, i % 10 FROM generate_series";
 
 fn world() -> (Server, Client) {
-    let server = Server::start(&["--memory-limit", "384MB"]);
+    let server = Server::start(&["--in-memory", "--memory-limit", "384MB"]);
     let mut client = Client::connect(&server);
     assert_eq!(client.query("CREATE TABLE t (id int PRIMARY KEY, note text, kind int)"), "");
     (server, client)
@@ -50,7 +50,7 @@ fn the_limit_is_shown_and_cannot_be_changed() {
         ("4 gigs", "invalid value for parameter \"memory_limit\": \"4 gigs\""),
         ("1MB", "the memory limit must be at least 32 MB"),
     ] {
-        let output = run(&["serve", "--listen", "127.0.0.1:0", "--memory-limit", size]);
+        let output = run(&["serve", "--in-memory", "--memory-limit", size]);
         let error = text(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains(said), "{error}");
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! ankerdb-judge fuzz  --ankerdb PATH [--postgres DIR] [--slt DIR] [--known FILE] [--seed S] [--minutes N | --cases N]
 //!                     [--most N]                        ends after N unexplained differences, else after 30
+//!                     [--data-dir DIR]                  AnKerDB keeps its data in folders in DIR, each of which is read again
 //! ankerdb-judge control [--plant lost-row|lost-error|wrong-type] [--seed S] [--cases N]    PostgreSQL against itself
 //! ankerdb-judge suite --ankerdb PATH FOLDER ... [--setup FILE] [--details FILE]
 //!                     public suites: what PostgreSQL answers, AnKerDB must; FILE is run before each file
@@ -16,7 +17,7 @@
 
 use ankerdb_judge::case::{Judge, Plant};
 use ankerdb_judge::known::Known;
-use ankerdb_judge::server::{Server, find_postgres};
+use ankerdb_judge::server::{Keeping, Server, find_postgres};
 use ankerdb_judge::{crash, fill, fuzz, script, suite};
 use std::collections::HashMap;
 use std::io;
@@ -64,7 +65,7 @@ impl Arguments {
         }
         let known = [
             "ankerdb", "postgres", "slt", "known", "seed", "minutes", "cases", "plant", "most", "details",
-            "setup", "rounds", "folder",
+            "setup", "rounds", "folder", "data-dir",
         ];
         match options.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(format!("unknown option --{name}")),
@@ -167,7 +168,8 @@ fn judge() -> Result<ExitCode, String> {
 /// The command to be judged, running.
 fn ankerdb(arguments: &Arguments) -> Result<Server, String> {
     let binary = arguments.path("ankerdb").ok_or("--ankerdb PATH is missing, the command to be judged")?;
-    Server::ankerdb(&binary).map_err(|error| format!("{}: {error}", binary.display()))
+    let keeping = arguments.path("data-dir").map_or(Keeping::InMemory, Keeping::In);
+    Server::ankerdb(&binary, keeping).map_err(|error| format!("{}: {error}", binary.display()))
 }
 
 /// Folders of public suites.

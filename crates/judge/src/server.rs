@@ -12,6 +12,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+/// All tables of users.
+const TABLES: &str = "SELECT quote_ident(nspname) || '.' || quote_ident(relname) FROM pg_class \
+    JOIN pg_namespace n ON n.oid = relnamespace \
+    WHERE relkind IN ('r', 'm') AND nspname NOT IN ('pg_catalog', 'information_schema')";
+
 /// How long a server may take to answer its first connection.
 const START_SECONDS_MAX: u64 = 60;
 
@@ -21,7 +26,16 @@ const USER: &str = "judge";
 /// The kind of a server.
 enum ServerKind {
     Postgres,
-    Ankerdb { binary: PathBuf },
+    Ankerdb { binary: PathBuf, keeping: Keeping },
+}
+
+/// Where an AnKerDB keeps its data.
+#[derive(Clone)]
+pub enum Keeping {
+    /// Nowhere.
+    InMemory,
+    /// In a folder of its own in this one, which goes when the server has been stopped and what it kept has been read again.
+    In(PathBuf),
 }
 
 /// A running server.
@@ -51,9 +65,14 @@ impl Server {
     ///
     /// # Errors
     /// If the command cannot be run, or says that it cannot listen.
-    pub fn ankerdb(binary: &Path) -> io::Result<Server> {
-        let (process, address) = start_ankerdb(binary)?;
-        Ok(Server { kind: ServerKind::Ankerdb { binary: binary.to_owned() }, address, process, folder: None })
+    pub fn ankerdb(binary: &Path, keeping: Keeping) -> io::Result<Server> {
+        let folder = match &keeping {
+            Keeping::InMemory => None,
+            Keeping::In(parent) => Some(numbered_folder(parent)?),
+        };
+        let (process, address) = start_ankerdb(binary, folder.as_deref())?;
+        let kind = ServerKind::Ankerdb { binary: binary.to_owned(), keeping };
+        Ok(Server { kind, address, process, folder })
     }
 
     /// A session.
@@ -84,22 +103,22 @@ impl Server {
     /// Sessions of before must be gone.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// If the server does not answer, or does not find again what it kept.
     pub fn reset(&mut self) -> io::Result<()> {
-        match &self.kind {
+        let (binary, keeping) = match &self.kind {
             ServerKind::Postgres => {
                 let sql = "DROP SCHEMA public CASCADE; CREATE SCHEMA public";
                 let answer = self.connect()?.simple(sql)?;
-                answer.error.map_or(Ok(()), |code| Err(io::Error::other(format!("{sql}: {code}"))))
+                return answer.error.map_or(Ok(()), |code| Err(io::Error::other(format!("{sql}: {code}"))));
             }
-            ServerKind::Ankerdb { binary } => {
-                let (process, address) = start_ankerdb(binary)?;
-                let mut old = std::mem::replace(&mut self.process, process);
-                self.address = address;
-                end(&mut old);
-                Ok(())
-            }
-        }
+            ServerKind::Ankerdb { binary, keeping } => (binary.clone(), keeping.clone()),
+        };
+        let mut old = std::mem::replace(self, Server::ankerdb(&binary, keeping)?);
+        end(&mut old.process);
+        // Where that fails the folder stays, to be looked at.
+        let Some(folder) = old.folder.take() else { return Ok(()) };
+        read_again(&binary, &folder)?;
+        fs::remove_dir_all(&folder)
     }
 
     /// Whether the process still runs.
@@ -119,6 +138,9 @@ impl Drop for Server {
 
 /// Asks the process to end at once and, if it does not, kills it. SIGINT is PostgreSQL's "fast shutdown"; AnKerDB takes it as ctrl-c.
 fn end(process: &mut Child) {
+    if !matches!(process.try_wait(), Ok(None)) {
+        return;
+    }
     let _ = Command::new("kill").args(["-INT", &process.id().to_string()]).status();
     let deadline = Instant::now() + Duration::from_secs(5);
     while Instant::now() < deadline {
@@ -144,6 +166,14 @@ pub fn find_postgres(given: Option<&Path>) -> Option<PathBuf> {
         folder.join("initdb").exists()
             && version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(") 15."))
     })
+}
+
+/// The name of a folder in this one that is not there yet; the server makes it.
+fn numbered_folder(parent: &Path) -> io::Result<PathBuf> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    fs::create_dir_all(parent)?;
+    Ok(fs::canonicalize(parent)?.join(format!("{}-{number}", std::process::id())))
 }
 
 fn private_folder() -> io::Result<PathBuf> {
@@ -253,8 +283,34 @@ fn wait_for(mut server: Server) -> io::Result<Server> {
     }
 }
 
-fn start_ankerdb(binary: &Path) -> io::Result<(Child, SocketAddr)> {
-    first_address(attended_ankerdb(binary, &[])?)
+fn start_ankerdb(binary: &Path, folder: Option<&Path>) -> io::Result<(Child, SocketAddr)> {
+    match folder
+        .map(|folder| folder.to_str().ok_or_else(|| io::Error::other("the folder's path is not text")))
+    {
+        None => first_address(attended_ankerdb(binary, &["--in-memory"])?),
+        Some(folder) => first_address(attended_ankerdb(binary, &["--data-dir", folder?])?),
+    }
+}
+
+/// A server finds in the folder what one before it has kept, and can read all tables.
+fn read_again(binary: &Path, folder: &Path) -> io::Result<()> {
+    let told = |error: io::Error| io::Error::other(format!("{}: {error}", folder.display()));
+    let (mut process, address) = start_ankerdb(binary, Some(folder)).map_err(told)?;
+    let read = Client::connect(address, USER, "ankerdb").and_then(|mut client| read_tables(&mut client));
+    end(&mut process);
+    read.map_err(told)
+}
+
+fn read_tables(client: &mut Client) -> io::Result<()> {
+    let tables = client.simple(TABLES)?;
+    for row in &tables.rows {
+        let name = row.first().and_then(Option::as_deref).unwrap_or_default();
+        let answer = client.simple(&format!("SELECT count(*) FROM {name}"))?;
+        if let Some(code) = answer.error {
+            return Err(io::Error::other(format!("{name} cannot be read: {code} {}", answer.message)));
+        }
+    }
+    Ok(())
 }
 
 /// An AnKerDB, with more arguments than all have.

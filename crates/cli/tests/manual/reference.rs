@@ -35,7 +35,7 @@ fn every_flag_of_the_server_is_in_the_manual() {
 
 #[test]
 fn every_setting_is_in_the_manual_with_its_default() {
-    let server = Server::start(&["--memory-limit", "4GB"]);
+    let server = Server::start(&["--in-memory", "--memory-limit", "4GB"]);
     let mut client = Client::connect(&server);
     client.ask("SHOW ALL");
     let answer = client.answer();
@@ -130,7 +130,7 @@ fn every_type_is_in_the_manual_with_names_that_work() {
     let text = chapter("sql.md");
     let code = TYPES.iter().map(|data_type| in_manual(*data_type).to_owned()).collect();
     assert_same("types", &names(&text, "Types"), &code);
-    let server = Server::start(&[]);
+    let server = Server::start(&["--in-memory"]);
     let mut client = Client::connect(&server);
     for row in table_rows(&text, "Types") {
         for name in quoted(&row[0]).into_iter().chain(quoted(&row[1])) {

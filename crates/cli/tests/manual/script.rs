@@ -153,7 +153,7 @@ fn run(name: &str, text: &str) -> Result<usize, String> {
     if with_sql.is_empty() {
         return Ok(0);
     }
-    let server = Server::start(&[]);
+    let server = Server::start(&["--in-memory"]);
     let mut session = Session::new(&server);
     for block in &with_sql {
         match block.kind.as_str() {

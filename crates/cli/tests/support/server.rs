@@ -3,8 +3,11 @@
 use super::ankerdb;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
+
+/// The first arguments of a server on a free port.
+pub(crate) const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0", "--olap-threads", "2"];
 
 pub(crate) struct Server {
     pub process: Child,
@@ -13,14 +16,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(options: &[&str]) -> Server {
-        let arguments = [&["serve", "--listen", "127.0.0.1:0", "--olap-threads", "2"], options].concat();
-        let mut process = ankerdb(&arguments).spawn().expect("the command starts");
+        Server::spawn(ankerdb(&[SERVE, options].concat())).0
+    }
+
+    /// Of a command that begins with [`SERVE`]; and the line that it says when it is ready.
+    pub(crate) fn spawn(mut command: Command) -> (Server, String) {
+        let mut process = command.spawn().expect("the command starts");
         let mut line = String::new();
         let output = process.stdout.as_mut().expect("stdout is piped");
         BufReader::new(output).read_line(&mut line).expect("the server says something");
         let address = line.strip_prefix("ankerdb is ready on ").and_then(|rest| rest.split(' ').next());
         let address = address.and_then(|address| address.parse().ok()).expect("an address");
-        Server { process, address }
+        (Server { process, address }, line)
     }
 
     /// Numbers of the server's children with their states.
