@@ -240,6 +240,8 @@ sql_states! {
     QueryCanceled = "57014",
     /// The server is going down.
     AdminShutdown = "57P01",
+    /// The server is not ready for clients yet, or any more.
+    CannotConnectNow = "57P03",
     /// Something outside of the database failed or was ended.
     SystemError = "58000",
     /// A bug in AnKerDB.

@@ -82,7 +82,8 @@ impl Drop for Permit {
     }
 }
 
-fn too_many() -> Error {
+/// There are more connections than there can be sessions.
+pub(crate) fn too_many() -> Error {
     Error::new(SqlState::TooManyConnections, "sorry, too many clients already")
 }
 
@@ -221,14 +222,14 @@ impl Work for Client {
     }
 
     fn refuse(self: Box<Self>) {
-        turn_away(self.stream, &self.shared.connections);
+        turn_away(self.stream, &self.shared.connections, too_many());
     }
 }
 
-/// Turns a client away when there are more connections than there can be sessions, before it has sent anything.
-pub(crate) fn turn_away(stream: Arc<TcpStream>, connections: &Arc<Connections>) {
+/// Turns a client away before it has sent anything.
+pub(crate) fn turn_away(stream: Arc<TcpStream>, connections: &Arc<Connections>, why: Error) {
     let mut wire = Wire::new(stream, connections.clone());
-    farewell(&mut wire, Failure::Fatal(too_many()));
+    farewell(&mut wire, Failure::Fatal(why));
 }
 
 /// Opens the session that a client asks for.
@@ -275,7 +276,7 @@ fn open_session(
 }
 
 /// Sends the last message, if the client is still there.
-fn farewell(wire: &mut Wire, failure: Failure) {
+pub(crate) fn farewell(wire: &mut Wire, failure: Failure) {
     let (Failure::Fatal(error) | Failure::Statement(error)) = failure else { return };
     if wire.send_error(FATAL, &error, None).is_ok() {
         // The connection ends here, even if the client cannot be told.

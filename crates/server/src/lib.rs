@@ -3,7 +3,7 @@
 //!
 //! The life of a connection:
 //! 1. `server` accepts the socket and `workers` give it a thread, which `connections` can end. Between two transactions of a
-//!    client that is silent it has none (`idle`).
+//!    client that is silent it has none (`idle`). Before the database is open, and when the server ends, `turnstile` turns it away.
 //! 2. `startup` refuses encryption, serves a cancel request, or starts a session: any user and password, one
 //!    database.
 //! 3. `connection` reads one message after the other (`frontend` takes them from the wire), hands simple
@@ -37,13 +37,16 @@ mod guard;
 mod hangup;
 mod idle;
 mod portal;
+mod process;
 mod rows;
 mod server;
 mod simple;
 mod startup;
 mod transfer;
+mod turnstile;
 mod types;
 mod wire;
 mod workers;
 
-pub use server::{Server, ServerOptions, Stopper, serve_blocking};
+pub use process::{Owner, serve_blocking};
+pub use server::{Server, ServerOptions, Stopper};

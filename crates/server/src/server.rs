@@ -1,16 +1,25 @@
-//! Accepting connections, and ending all of them.
+//! Accepting connections from the port's binding to the end of the process, and ending all of them
+//! (docs/design/server-life.md).
+//!
+//! ```text
+//! bind ── Starting ── admit ── Serving ── stop ── Ending ── drop
+//!            │                    │                  │
+//!       57P03 starting up      sessions     57P03 shutting down
+//! ```
 
-use crate::connection::{Client, ServerState, Sessions, turn_away};
+use crate::cancel::CancelRegistry;
+use crate::connection::{Client, ServerState, Sessions, too_many, turn_away};
 use crate::hangup::Hangups;
 use crate::idle::IdleConnections;
+use crate::turnstile::{Closed, Turnstile};
 use crate::workers::Workers;
 use ankerdb_base::{Error, Result};
 use ankerdb_socket::stop_accepting;
 use ankerdb_sql::SqlEngine;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use parking_lot::{Condvar, Mutex};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long statements may take to notice that the server ends, and clients to hear it.
@@ -32,58 +41,82 @@ pub struct ServerOptions {
     pub max_connections: usize,
 }
 
-/// A server that is bound to its port.
+/// A server that is bound to its port, and answers there until it is dropped.
 pub struct Server {
-    listener: Arc<TcpListener>,
+    front: Arc<Front>,
     local_address: SocketAddr,
-    max_connections: usize,
-    shared: Arc<ServerState>,
-    workers: Arc<Workers>,
 }
 
 /// Ends a server from another thread.
 #[derive(Clone)]
-pub struct Stopper {
-    listener: Arc<TcpListener>,
-    shared: Arc<ServerState>,
+pub struct Stopper(Arc<Front>);
+
+/// What the thread that accepts works with.
+struct Front {
+    listener: TcpListener,
+    max_connections: usize,
+    workers: Arc<Workers>,
+    cancels: Arc<CancelRegistry>,
+    turnstile: Turnstile,
+    stage: Mutex<Stage>,
+    /// Rung when the server is asked to end.
+    stopped: Condvar,
+    is_closed: AtomicBool,
+}
+
+enum Stage {
+    Starting,
+    Serving(Arc<ServerState>),
+    /// With the sessions that there were.
+    Ending(Option<Arc<ServerState>>),
 }
 
 impl Stopper {
-    /// Asks the server to end; [`Server::run`] returns when it has.
-    pub fn stop(&self) {
-        // Statements first: if its socket is shut before a statement knows why, it seems as if the client were gone.
-        self.shared.cancels.shut_down();
-        self.shared.connections.end();
-        // Wakes the thread that accepts. It fails if that has ended already.
-        let _ = stop_accepting(&self.listener);
+    /// Asks the server to end; [`Server::run`] returns when it has. Whether it had let sessions in before.
+    pub fn stop(&self) -> bool {
+        let mut stage = self.0.stage.lock();
+        let state = match &*stage {
+            Stage::Starting => None,
+            Stage::Serving(state) => Some(state.clone()),
+            Stage::Ending(state) => return state.is_some(),
+        };
+        if let Some(state) = &state {
+            // Statements first: if its socket is shut before a statement knows why, it seems as if the client were gone.
+            self.0.cancels.shut_down();
+            state.connections.end();
+        }
+        let served = state.is_some();
+        *stage = Stage::Ending(state);
+        self.0.stopped.notify_all();
+        served
     }
 }
 
 impl Server {
-    /// Binds the port. Connections are accepted by [`run`](Self::run).
+    /// Binds the port, and answers there from now on: with 57P03, until the [database is there](Self::admit).
     ///
     /// # Errors
     /// If the address is in use or not a local one, or the system has no thread left.
-    pub fn bind(engine: SqlEngine, options: &ServerOptions) -> Result<Server> {
+    pub fn bind(options: &ServerOptions) -> Result<Server> {
         let cannot = |error| Error::internal(format!("cannot listen on {}: {error}", options.listen));
         let listener = TcpListener::bind(options.listen).map_err(cannot)?;
         let local_address = listener.local_addr().map_err(cannot)?;
         let workers = Arc::<Workers>::default();
-        let shared = ServerState {
-            engine,
-            cancels: Arc::default(),
-            connections: Arc::default(),
-            hangups: Hangups::start()?,
-            idle: IdleConnections::start(workers.clone())?,
-            sessions: Sessions::at_most(options.max_connections),
-        };
-        Ok(Server {
-            listener: Arc::new(listener),
-            local_address,
+        let cancels = Arc::<CancelRegistry>::default();
+        let front = Arc::new(Front {
+            listener,
             max_connections: options.max_connections,
-            shared: Arc::new(shared),
+            turnstile: Turnstile::new(cancels.clone(), workers.clone()),
             workers,
-        })
+            cancels,
+            stage: Mutex::new(Stage::Starting),
+            stopped: Condvar::new(),
+            is_closed: AtomicBool::new(false),
+        });
+        let accepting = front.clone();
+        let thread = std::thread::Builder::new().name("accept".to_owned());
+        thread.spawn(move || accepting.accept()).map_err(cannot)?;
+        Ok(Server { front, local_address })
     }
 
     /// The address in use, with the real port.
@@ -93,62 +126,91 @@ impl Server {
 
     /// What ends the server.
     pub fn stopper(&self) -> Stopper {
-        Stopper { listener: self.listener.clone(), shared: self.shared.clone() }
+        Stopper(self.front.clone())
+    }
+
+    /// Lets sessions in, unless the server was asked to end.
+    ///
+    /// # Errors
+    /// If the system has no thread or descriptor left.
+    pub fn admit(&self, engine: SqlEngine) -> Result<()> {
+        let front = &self.front;
+        let state = Arc::new(ServerState {
+            engine,
+            cancels: front.cancels.clone(),
+            connections: Arc::default(),
+            hangups: Hangups::start()?,
+            idle: IdleConnections::start(front.workers.clone())?,
+            sessions: Sessions::at_most(front.max_connections),
+        });
+        let mut stage = front.stage.lock();
+        if matches!(*stage, Stage::Starting) {
+            *stage = Stage::Serving(state);
+        }
+        Ok(())
     }
 
     /// Serves until it is [stopped](Stopper::stop). Then running statements are ended and clients are told; those that do
     /// not read are cut off after a second.
-    pub fn run(self) {
-        let connections = self.shared.connections.clone();
-        while !connections.is_ending() {
+    pub fn run(&self) {
+        let sessions = {
+            let mut stage = self.front.stage.lock();
+            loop {
+                match &*stage {
+                    Stage::Ending(sessions) => break sessions.clone(),
+                    _ => self.front.stopped.wait(&mut stage),
+                }
+            }
+        };
+        let Some(sessions) = sessions else { return };
+        if !sessions.connections.wait(GRACE) {
+            // Those that wait for their clients end here, those that compute with the process.
+            sessions.connections.cut();
+            sessions.connections.wait(THREAD_GRACE);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.front.is_closed.store(true, Ordering::Release);
+        self.stopper().stop();
+        // Wakes the thread that accepts. It fails if that has ended already.
+        let _ = stop_accepting(&self.front.listener);
+        self.front.turnstile.cut();
+    }
+}
+
+impl Front {
+    fn accept(&self) {
+        while !self.is_closed.load(Ordering::Acquire) {
             match self.listener.accept() {
                 Ok((stream, _)) => self.enter(stream),
-                Err(_) if connections.is_ending() => {}
+                Err(_) if self.is_closed.load(Ordering::Acquire) => {}
                 Err(error) => {
                     eprintln!("cannot accept a connection: {error}");
                     std::thread::sleep(ACCEPT_RETRY);
                 }
             }
         }
-        if !connections.wait(GRACE) {
-            // Those that wait for their clients end here, those that compute with the process.
-            connections.cut();
-            connections.wait(THREAD_GRACE);
-        }
     }
 
     /// Gives the connection a thread.
     fn enter(&self, stream: TcpStream) {
-        let connections = &self.shared.connections;
+        let state = match &*self.stage.lock() {
+            Stage::Starting => Err(Closed::Starting),
+            Stage::Serving(state) => Ok(state.clone()),
+            Stage::Ending(_) => Err(Closed::Ending),
+        };
+        let state = match state {
+            Ok(state) => state,
+            Err(closed) => return self.turnstile.turn_away(stream, closed),
+        };
         let stream = Arc::new(stream);
         let limit = self.max_connections.saturating_add(SPARE_CONNECTIONS);
-        let Some(place) = connections.enter(stream.clone(), limit) else {
-            return turn_away(stream, connections);
+        let Some(place) = state.connections.enter(stream.clone(), limit) else {
+            return turn_away(stream, &state.connections, too_many());
         };
-        self.workers.serve(Client::new(stream, self.shared.clone(), place));
+        self.workers.serve(Client::new(stream, state, place));
     }
-}
-
-/// Runs a server until the process is asked to end (ctrl-c or SIGTERM). `on_ready` is told the address as soon as
-/// connections are accepted.
-///
-/// # Errors
-/// Those of [`Server::bind`].
-pub fn serve_blocking(
-    engine: SqlEngine,
-    options: &ServerOptions,
-    on_ready: impl FnOnce(SocketAddr),
-) -> Result<()> {
-    let server = Server::bind(engine, options)?;
-    let stopper = server.stopper();
-    let mut signals = Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| Error::internal(format!("cannot listen for signals: {error}")))?;
-    std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            stopper.stop();
-        }
-    });
-    on_ready(server.local_address());
-    server.run();
-    Ok(())
 }

@@ -110,14 +110,16 @@ fn negotiate_version(wire: &mut Wire, version: u32, parameters: &HashMap<String,
     }
 }
 
+/// The user's name, which every client has to say.
+pub(crate) fn user(parameters: &HashMap<String, String>) -> Served<&String> {
+    parameters.get("user").filter(|user| !user.is_empty()).ok_or_else(|| {
+        fatal(SqlState::ProtocolViolation, "no PostgreSQL user name specified in startup packet")
+    })
+}
+
 /// Checks what the client asks for: there is one database, and one encoding.
 pub(crate) fn check(parameters: &HashMap<String, String>) -> Served {
-    let Some(user) = parameters.get("user").filter(|user| !user.is_empty()) else {
-        return Err(fatal(
-            SqlState::ProtocolViolation,
-            "no PostgreSQL user name specified in startup packet",
-        ));
-    };
+    let user = user(parameters)?;
     let database = parameters.get("database").filter(|name| !name.is_empty()).unwrap_or(user);
     if database != DATABASE {
         return Err(fatal(SqlState::InvalidCatalogName, format!("database \"{database}\" does not exist")));

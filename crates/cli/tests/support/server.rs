@@ -94,6 +94,11 @@ impl Client {
         self.0.write_all(bytes).expect("the server reads");
     }
 
+    /// Returns when something has come that was not read.
+    pub(crate) fn await_anything(&mut self) {
+        self.0.peek(&mut [0]).expect("an answer in time");
+    }
+
     /// Sends a message of this type.
     pub(crate) fn message(&mut self, kind: u8, body: &[u8]) {
         self.send(&[&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat());

@@ -27,5 +27,6 @@ mod script;
 mod serializable;
 mod server;
 mod session;
+mod stages;
 mod startup;
 mod table_locks;

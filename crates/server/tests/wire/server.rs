@@ -47,7 +47,8 @@ impl TestServer {
 
     fn serving(engine: SqlEngine, max_connections: usize) -> TestServer {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::bind(engine, &ServerOptions { listen, max_connections }).unwrap();
+        let server = Server::bind(&ServerOptions { listen, max_connections }).unwrap();
+        server.admit(engine).unwrap();
         let (address, stopper) = (server.local_address(), server.stopper());
         TestServer { address, stopper, thread: Some(std::thread::spawn(move || server.run())) }
     }

@@ -1,23 +1,23 @@
 //! `ankerdb serve`
 
+mod herald;
+mod service_manager;
+
 use crate::engine::EngineOption;
 use crate::{at_least_one, invalid};
 use ankerdb_engine::{Database, Durability, Error, Result};
 use ankerdb_measure::machine::Machine;
-use ankerdb_server::{ServerOptions, serve_blocking};
+use ankerdb_server::{Owner, ServerOptions, serve_blocking};
 use ankerdb_sql::{KeptTexts, SqlEngine, SqlOptions, parse_bytes};
 use ankerdb_workload::htap::config::default_threads;
 use clap::Args;
+use herald::Herald;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
 
 /// The share of memory that analytical queries together may use for hash tables, sorts and so on is 1 / this.
 const QUERY_MEMORY_SHARE: u64 = 4;
-
-/// How often it is told how much of the log has been read.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Options of `serve`.
 #[derive(Args)]
@@ -60,63 +60,100 @@ impl Options {
         }
         Ok(options)
     }
+
+    /// The folder whose files COPY may use.
+    fn copy_folder(&self) -> Result<Option<PathBuf>> {
+        let Some(folder) = &self.copy_folder else { return Ok(None) };
+        let found = folder.canonicalize().ok().filter(|found| found.is_dir());
+        let wrong = || invalid(format!("--copy-folder must be a folder, not \"{}\"", folder.display()));
+        found.ok_or_else(wrong).map(Some)
+    }
 }
 
 /// Serves until ctrl-c or SIGTERM.
 pub(crate) fn run(options: &Options) -> Result<()> {
     at_least_one("--olap-threads", options.olap_threads)?;
     at_least_one("--max-connections", options.max_connections)?;
-    let listen = resolve(&options.listen)?;
+    let server_options =
+        ServerOptions { listen: resolve(&options.listen)?, max_connections: options.max_connections };
     let query_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
-    let sql_options = SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes: query_bytes };
-    let database = open(options)?;
-    let engine = SqlEngine::new(database.clone(), sql_options)?;
-    if let Some(folder) = &options.copy_folder {
-        let found = folder.canonicalize().ok().filter(|found| found.is_dir());
-        let wrong = || invalid(format!("--copy-folder must be a folder, not \"{}\"", folder.display()));
-        engine.give_files(found.ok_or_else(wrong)?);
-    }
-    let server_options = ServerOptions { listen, max_connections: options.max_connections };
-    let kept = match options.in_memory {
-        false => format!("data is kept in {}", absolute(&options.data_dir).display()),
-        true => "in-memory: data is gone when it stops".to_owned(),
+    let keeper = Keeper {
+        database_options: options.database()?,
+        sql_options: SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes: query_bytes },
+        data_dir: (!options.in_memory).then(|| options.data_dir.clone()),
+        recover_to_last_valid: options.recover_to_last_valid,
+        copy_folder: options.copy_folder()?,
+        herald: Herald::start(),
+        database: OnceLock::new(),
     };
-    serve_blocking(engine, &server_options, |address: SocketAddr| {
-        println!("ankerdb is ready on {address} ({kept})");
+    serve_blocking(&server_options, &Arc::new(keeper)).map_err(|error| {
+        match error.message().starts_with("cannot listen on") && error.message().contains("in use") {
+            true => Error::new(error.state(), error.message().to_owned())
+                .with_hint("Another server listens there; choose another port with --listen."),
+            false => error,
+        }
     })
-    .map_err(|error| match error.message().contains("in use") {
-        true => Error::new(error.state(), error.message().to_owned())
-            .with_hint("Another server listens there; choose another port with --listen."),
-        false => error,
-    })?;
-    // What sessions did not wait for, too.
-    database.close()
 }
 
-/// The database, with what its folder keeps.
-fn open(options: &Options) -> Result<Database> {
-    let own = options.database()?;
-    if options.in_memory {
-        return Database::open(own);
-    }
-    let mut durability = Durability::in_folder(&options.data_dir);
-    durability.log.recover_to_last_valid = options.recover_to_last_valid;
-    let told = Mutex::new(Instant::now());
-    durability.log.progress = Some(Arc::new(move |read, total| {
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        if read < total && told.elapsed() >= PROGRESS_INTERVAL {
-            *told = Instant::now();
-            eprintln!("ankerdb: reading the log: {} of {} MB", read >> 20, total >> 20);
+/// The server's database.
+struct Keeper {
+    database_options: ankerdb_engine::Options,
+    sql_options: SqlOptions,
+    /// None for a database that is gone when the server stops.
+    data_dir: Option<PathBuf>,
+    recover_to_last_valid: bool,
+    copy_folder: Option<PathBuf>,
+    herald: Arc<Herald>,
+    database: OnceLock<Database>,
+}
+
+impl Owner for Keeper {
+    fn open(&self) -> Result<SqlEngine> {
+        let database = self.open_database()?;
+        let engine = SqlEngine::new(database.clone(), self.sql_options.clone())?;
+        if let Some(folder) = &self.copy_folder {
+            engine.give_files(folder.clone());
         }
-    }));
-    let database = Database::open_in(own, &durability, &KeptTexts::new())?;
-    if let Some(loss) = database.loss() {
-        let (bytes, offset, file) = (loss.bytes, loss.offset, loss.file.display());
-        eprintln!(
-            "ankerdb: the log was damaged; {bytes} bytes from offset {offset} of {file} on are given up"
-        );
+        let _ = self.database.set(database);
+        Ok(engine)
     }
-    Ok(database)
+
+    fn ready(&self, address: SocketAddr) {
+        let kept = match &self.data_dir {
+            Some(folder) => format!("data is kept in {}", absolute(folder).display()),
+            None => "in-memory: data is gone when it stops".to_owned(),
+        };
+        self.herald.ready(&format!("ankerdb is ready on {address} ({kept})"));
+    }
+
+    fn stopping(&self) {
+        self.herald.stopping();
+    }
+
+    /// What sessions did not wait for is written, too.
+    fn close(&self) -> Result<()> {
+        self.database.get().map_or(Ok(()), Database::close)
+    }
+}
+
+impl Keeper {
+    /// The database, with what its folder keeps.
+    fn open_database(&self) -> Result<Database> {
+        let own = self.database_options.clone();
+        let Some(folder) = &self.data_dir else { return Database::open(own) };
+        let mut durability = Durability::in_folder(folder);
+        durability.log.recover_to_last_valid = self.recover_to_last_valid;
+        let herald = self.herald.clone();
+        durability.log.progress = Some(Arc::new(move |read, total| herald.read(read, total)));
+        let database = Database::open_in(own, &durability, &KeptTexts::new())?;
+        if let Some(loss) = database.loss() {
+            let (bytes, offset, file) = (loss.bytes, loss.offset, loss.file.display());
+            eprintln!(
+                "ankerdb: the log was damaged; {bytes} bytes from offset {offset} of {file} on are given up"
+            );
+        }
+        Ok(database)
+    }
 }
 
 /// A folder as it is found from everywhere.
