@@ -57,7 +57,7 @@ fn clients_are_told_that_the_server_starts_until_it_has() {
     // What is wrong with the session that is asked for comes first, as far as that can be known.
     assert_eq!(refused(address, &[("user", "a"), ("database", "no_such_database")]), starting);
     assert_eq!(refused(address, &[("database", "ankerdb")]).1, "08P01");
-    // Who comes when all places are taken by those who say nothing is told without having said anything.
+    // When silent clients have taken all places, the next one is told without having said anything.
     let silent: Vec<Client> = (0..PLACES).map(|_| raw(address)).collect();
     assert_eq!(last_words(raw(address)), starting);
     drop(silent);
