@@ -211,13 +211,16 @@ fn rounded_now(function: &ast::Function) -> Option<(Expr, ast::DataType)> {
         return None;
     };
     let ast::Value::Number(digits, _) = &digits.value else { return None };
-    let zone = match function.name.to_string().to_lowercase().as_str() {
-        "current_timestamp" => TimezoneInfo::WithTimeZone,
-        "localtimestamp" => TimezoneInfo::None,
+    let digits = Some(digits.parse().ok()?);
+    let data_type = match function.name.to_string().to_lowercase().as_str() {
+        "current_timestamp" => ast::DataType::Timestamp(digits, TimezoneInfo::WithTimeZone),
+        "localtimestamp" => ast::DataType::Timestamp(digits, TimezoneInfo::None),
+        "current_time" => ast::DataType::Time(digits, TimezoneInfo::WithTimeZone),
+        "localtime" => ast::DataType::Time(digits, TimezoneInfo::None),
         _ => return None,
     };
     let word = ast::Function { args: FunctionArguments::None, ..function.clone() };
-    Some((Expr::Function(word), ast::DataType::Timestamp(Some(digits.parse().ok()?), zone)))
+    Some((Expr::Function(word), data_type))
 }
 
 /// The fields of an interval's type that stand behind its text, and the digits of its seconds; `None` if there are no such ones.

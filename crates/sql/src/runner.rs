@@ -235,10 +235,10 @@ impl Runner {
         Ok(results)
     }
 
-    /// What a query is run with that nothing has been done before.
-    pub(crate) fn after(&self, plan: &Arc<OlapPlan>) -> After {
+    /// What a query is run with that nothing has been done before. `now`: when its transaction began.
+    pub(crate) fn after(&self, plan: &Arc<OlapPlan>, now: i64) -> After {
         let probe = self.meter.as_ref().map(|meter| meter.probe(Arc::as_ptr(plan).addr()));
-        After { steps: Vec::new(), probe, sequences: Some(self.sequences.clone()) }
+        After { now: Some(now), steps: Vec::new(), probe, sequences: Some(self.sequences.clone()) }
     }
 
     /// Whether somebody looks at the run of its queries: the statement is one of EXPLAIN ANALYZE.
@@ -258,7 +258,7 @@ impl Runner {
         let shared = environment.shared.and_then(|shared| shared.view().cloned());
         let view = shared.unwrap_or_else(|| transaction.read_view());
         let (parameters, cancel) = (environment.parameters, self.cancel.clone());
-        let after = After { steps: steps.to_vec(), ..self.after(plan) };
+        let after = After { steps: steps.to_vec(), ..self.after(plan, environment.now) };
         let mut result = self.engine.olap().run_after(plan, parameters, view, after, cancel);
         let mut rows = Vec::new();
         while let Some(batch) = result.next_batch()? {

@@ -129,10 +129,16 @@ impl Function {
     pub(crate) fn constant(name: &str) -> Option<Typed> {
         let call = |function, data_type| Some(Typed::new(Expression::Call(function, vec![]), data_type));
         let text = |value: &str| Some(Typed::new(Expression::Literal(Value::text(value)), DataType::Text));
+        let now_as = |data_type| {
+            let now = Box::new(Expression::Call(Function::Now, vec![]));
+            Some(Typed::new(Expression::Cast(now, data_type), data_type))
+        };
         match name {
             "current_timestamp" => call(Function::Now, DataType::TIMESTAMPTZ),
             "localtimestamp" => call(Function::LocalTimestamp, DataType::TIMESTAMP),
             "current_date" => call(Function::CurrentDate, DataType::Date),
+            "current_time" => now_as(DataType::Packed(PackedType::TimeTz)),
+            "localtime" => now_as(DataType::TIME),
             "current_user" | "session_user" | "user" => text("ankerdb"),
             "current_schema" => {
                 let name = DataType::System(SystemType::Name);
@@ -283,10 +289,12 @@ const CALLS: [(&str, usize, usize); 43] = [
 ];
 
 /// Words that [`Function::constant`] knows.
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 10] = [
     "current_timestamp",
     "localtimestamp",
     "current_date",
+    "current_time",
+    "localtime",
     "current_user",
     "session_user",
     "user",

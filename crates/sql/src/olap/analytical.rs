@@ -31,7 +31,7 @@ pub struct AnalyticalQuery {
 impl AnalyticalQuery {
     /// Runs on the analytical threads and waits. Must not be called from an async task.
     pub fn run(&self, view: &ReadView) -> Result<Vec<RecordBatch>> {
-        let logical = self.engine.instantiate(&self.plan, &[], view)?;
+        let logical = self.engine.instantiate(&self.plan, &[], None, view)?;
         let (state, tasks) = (self.engine.state.clone(), self.engine.tasks.clone());
         let batches = self.engine.wait(async move {
             let physical = physical_plan(&state, &logical).await?;

@@ -64,7 +64,7 @@ impl OlapEngine {
     async fn explained(&self, plan: &OlapPlan, verbose: bool) -> Result<Node> {
         let nulls = vec![Value::Null; plan.parameters.len()];
         let view = self.database.snapshot().read_view();
-        let logical = self.instantiate(plan, &nulls, &view)?;
+        let logical = self.instantiate(plan, &nulls, None, &view)?;
         let state = match &self.forks {
             Some(forks) => forks.state().clone(),
             None => self.state.as_ref().clone(),

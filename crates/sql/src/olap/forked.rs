@@ -287,10 +287,11 @@ impl OlapEngine {
         &self,
         plan: &OlapPlan,
         parameters: &[Value],
+        now: Option<i64>,
         view: &ReadView,
     ) -> Result<Option<(Arc<Forks>, Query)>> {
         let Some(forks) = &self.forks else { return Ok(None) };
-        let logical = self.optimized(plan, parameters)?;
+        let logical = self.optimized(plan, parameters, now)?;
         if needs_shared_lock(&logical).map_err(from_datafusion)? {
             return Ok(None);
         }
@@ -309,7 +310,7 @@ impl OlapEngine {
     ) -> Result<crate::ResultRows> {
         plan.tables.iter().try_for_each(|(table, _)| check_populated(table))?;
         // A copy of the process would keep the numbers to itself that it draws.
-        let forkable = if plan.counts { None } else { self.forkable(plan, parameters, &view)? };
+        let forkable = if plan.counts { None } else { self.forkable(plan, parameters, after.now, &view)? };
         let Some((forks, query)) = forkable else {
             return Ok(self.run_after(plan, parameters, view, after, cancel));
         };
@@ -337,7 +338,7 @@ impl OlapEngine {
             return Ok(None);
         }
         let view = self.database.snapshot().read_view();
-        let Some((forks, query)) = self.forkable(plan, &[], &view)? else { return Ok(None) };
+        let Some((forks, query)) = self.forkable(plan, &[], None, &view)? else { return Ok(None) };
         drop(view);
         self.wait(async move {
             let answer = forks.answer(query).await?;

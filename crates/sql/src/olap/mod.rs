@@ -115,6 +115,7 @@ use ankerdb_engine::{
 };
 use ankerdb_memory::account;
 use ankerdb_value::Clocks;
+use chrono::DateTime;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -149,9 +150,12 @@ pub(crate) struct OlapEngine {
     live: Live,
 }
 
-/// What a statement has done before a query of it runs, and who looks at the run.
+/// What a statement has done before a query of it runs, who looks at the run, and when its transaction began.
 #[derive(Default)]
 pub(crate) struct After {
+    /// When the transaction began, in microseconds since 1970 in universal time; `None` where there is none: then it is when
+    /// the query begins to run.
+    pub now: Option<i64>,
     /// What its earlier steps have given back.
     pub steps: Vec<Arc<StepRows>>,
     pub probe: Option<Arc<Probe>>,
@@ -355,21 +359,31 @@ impl OlapEngine {
     }
 
     /// The logical plan of one run: parameters and clock put in, optimized, tables as the view shows them.
-    fn instantiate(&self, plan: &OlapPlan, parameters: &[Value], view: &ReadView) -> Result<LogicalPlan> {
+    fn instantiate(
+        &self,
+        plan: &OlapPlan,
+        parameters: &[Value],
+        now: Option<i64>,
+        view: &ReadView,
+    ) -> Result<LogicalPlan> {
         plan.tables.iter().try_for_each(|(table, _)| check_populated(table))?;
-        let optimized = plan.clocks.within(|| self.optimized(plan, parameters))?;
+        let optimized = self.optimized(plan, parameters, now)?;
         bind_view(optimized, view, view).map_err(from_datafusion)
     }
 
-    /// The logical plan of one run, without data.
-    fn optimized(&self, plan: &OlapPlan, parameters: &[Value]) -> Result<LogicalPlan> {
+    /// The logical plan of one run, without data. Its clocks are those of the session that has planned it, and they stand
+    /// where they stood when the transaction began.
+    fn optimized(&self, plan: &OlapPlan, parameters: &[Value], now: Option<i64>) -> Result<LogicalPlan> {
         if plan.parameters.is_empty() && !plan.uses_clock {
             return Ok(plan.optimized.clone());
         }
         let filled = parameter::fill(plan.bound.clone(), parameters, &plan.parameters)?;
         let mut state = self.state.as_ref().clone();
         state.mark_start_execution();
-        state.optimize(&filled).map_err(from_optimizer)
+        if let Some(began) = now.and_then(DateTime::from_timestamp_micros) {
+            state.execution_props_mut().query_execution_start_time = Some(began);
+        }
+        plan.clocks.within(|| state.optimize(&filled)).map_err(from_optimizer)
     }
 
     /// The relations and functions of a catalog, for statements of this session.
@@ -405,7 +419,8 @@ impl OlapEngine {
         })
     }
 
-    /// Runs the plan on the analytical threads; returns at once.
+    /// Runs the plan on the analytical threads, outside of any session; returns at once.
+    #[cfg(test)]
     pub(crate) fn run(
         &self,
         plan: &Arc<OlapPlan>,
@@ -416,13 +431,13 @@ impl OlapEngine {
         self.run_after(plan, parameters, view, After::default(), cancel)
     }
 
-    /// Runs a plan of a statement that has done something before.
+    /// Runs the plan of a statement on the analytical threads; returns at once.
     pub(crate) fn run_after(
         &self,
         plan: &Arc<OlapPlan>,
         parameters: &[Value],
         view: ReadView,
-        After { steps, probe, sequences }: After,
+        After { now, steps, probe, sequences }: After,
         cancel: CancelHandle,
     ) -> ResultRows {
         let (engine, parameters) = (self.clone(), parameters.to_vec());
@@ -434,7 +449,7 @@ impl OlapEngine {
         let seen = end.clone();
         let start = async move {
             let logical =
-                fold::interruptible(seen.interrupt(), || engine.instantiate(&plan, &parameters, &view))?;
+                fold::interruptible(seen.interrupt(), || engine.instantiate(&plan, &parameters, now, &view))?;
             let logical = match plan.asks_run {
                 true => computed::of_run(logical, &seen, sequences).map_err(from_datafusion)?,
                 false => logical,

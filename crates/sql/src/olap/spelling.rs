@@ -9,7 +9,7 @@
 //! - `json_agg(x)`: in `document_aggregate`
 //! - `f(x)` in FROM: in `sets`
 //! - `a[:2]`: `a[1:2]`
-//! - `LOCALTIMESTAMP`: `CAST(now() AS timestamp)`
+//! - `LOCALTIMESTAMP`, `CURRENT_DATE` and their like: `CAST(now() AS timestamp)`, as the session's clocks show the moment
 //! - `VALUES (a::varchar(3)), (b::varchar(5))`: `coalesce(a::varchar(3))`
 
 use super::computed_rows;
@@ -74,6 +74,11 @@ impl Work for Calls {
             // A sign may have gone before the base of a power.
             arguments.iter_mut().for_each(|argument| self.expression(argument));
             *expression = calls(name, arguments, Vec::new());
+        }
+        if let Expr::Function(function) = expression
+            && let Some(now) = local_now(function)
+        {
+            *expression = now;
         }
         if let Expr::Function(function) = expression {
             leave_out_constants(function);
@@ -229,7 +234,6 @@ impl Work for Spelling {
                 }
                 return;
             }
-            Expr::Function(function) if is_local_now(function) => Ok(local_now()),
             Expr::Function(function) => {
                 match list_of_subquery(function).or_else(|| document_aggregate::respelled(function)) {
                     Some(list) => list,
@@ -245,20 +249,20 @@ impl Work for Spelling {
     }
 }
 
-/// Whether it is the word LOCALTIMESTAMP.
-fn is_local_now(function: &Function) -> bool {
-    matches!(function.args, FunctionArguments::None) && dotted(&function.name) == "localtimestamp"
-}
-
-/// The present moment as the session's clocks show it.
-fn local_now() -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(calls("now", Vec::new(), Vec::new())),
-        data_type: DataType::Timestamp(None, TimezoneInfo::None),
-        array: false,
-        format: None,
+/// The present moment in place of a word that stands for a part of it, as the session's clocks show it.
+fn local_now(function: &Function) -> Option<Expr> {
+    if !matches!(function.args, FunctionArguments::None) {
+        return None;
     }
+    let data_type = match dotted(&function.name).as_str() {
+        "current_date" => DataType::Date,
+        "current_time" => DataType::Time(None, TimezoneInfo::WithTimeZone),
+        "localtime" => DataType::Time(None, TimezoneInfo::None),
+        "localtimestamp" => DataType::Timestamp(None, TimezoneInfo::None),
+        _ => return None,
+    };
+    let expr = Box::new(calls("now", Vec::new(), Vec::new()));
+    Some(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None })
 }
 
 /// The type that constants without one have beside such an item, if the planner does not find it: of documents, which it cannot tell

@@ -68,7 +68,7 @@ impl SqlSession {
             PlanKind::Query(QueryPlan::Analytical(plan)) => {
                 note_reads(plan, transaction)?;
                 let (view, cancel) = (transaction.read_view(), self.runner.cancel.clone());
-                let after = self.runner.after(plan);
+                let after = self.runner.after(plan, began);
                 Ok(Outcome::Rows(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel)))
             }
             PlanKind::Write(plan) => {

@@ -510,24 +510,25 @@ impl SqlSession {
         if plan.shows_session() {
             self.show_own();
         }
+        let now = self.began();
         let rows = if self.block.is_open() {
             let transaction = self.block_transaction();
             transaction.begin_statement();
             note_reads(plan, transaction)?;
             let view = transaction.read_view();
             self.check_current(plan, version, &view)?;
-            let after = self.runner.after(plan);
+            let after = self.runner.after(plan, now);
             Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
         } else if self.runner.is_measured() {
             // In this process, as a copy of it would keep its figures to itself.
             let view = self.fresh_view()?;
             self.check_current(plan, version, &view)?;
-            let after = self.runner.after(plan);
+            let after = self.runner.after(plan, now);
             Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
         } else {
             let view = self.fresh_view()?;
             self.check_current(plan, version, &view)?;
-            let after = self.runner.after(plan);
+            let after = self.runner.after(plan, now);
             self.runner.engine.olap().run_outside_of_blocks(plan, parameters, view, after, cancel)
         };
         Ok(Outcome::Rows(rows?))

@@ -255,10 +255,17 @@ impl SqlSession {
         *self.block.began.get_or_insert_with(now)
     }
 
+    /// When the transaction of the statement that runs began: with the statement, where no block is open.
+    pub(super) fn began(&mut self) -> i64 {
+        match self.block.is_open() {
+            true => self.block_now(),
+            false => self.publisher.began().unwrap_or_else(now),
+        }
+    }
+
     /// What expressions see that are not part of a statement's plan: when the transaction began, and sequences.
     pub(crate) fn now_and_sequences(&mut self) -> (i64, Arc<SessionSequences>) {
-        let now = if self.block.is_open() { self.block_now() } else { now() };
-        (now, self.runner.sequences.clone())
+        (self.began(), self.runner.sequences.clone())
     }
 
     /// Runs the body with the block's transaction beside the session.
@@ -417,6 +424,8 @@ impl SqlSession {
             }
             _ => self.block.kind = BlockKind::Explicit,
         }
+        // The clock of the transaction stands from here on, whenever its first statement comes.
+        self.block_now();
         self.set_modes(modes)
     }
 
@@ -499,6 +508,7 @@ impl SqlSession {
         if chain {
             self.block.kind = BlockKind::Explicit;
             self.block.modes = modes;
+            self.block_now();
         }
     }
 

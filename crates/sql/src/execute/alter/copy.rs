@@ -404,7 +404,8 @@ pub(super) fn visit(
 ) -> Result<()> {
     let view = Transaction::newest_view(defining.transaction);
     let runner = defining.runner;
-    let mut result = runner.engine.olap().run(rows, &[], view, runner.cancel.clone());
+    let (after, cancel) = (runner.after(rows, defining.now), runner.cancel.clone());
+    let mut result = runner.engine.olap().run_after(rows, &[], view, after, cancel);
     while let Some(batch) = result.next_batch()? {
         for row in batch {
             runner.interrupt().check()?;
