@@ -22,6 +22,11 @@ fn impossible_requests_are_refused_in_one_line() {
             &["serve", "--in-memory", "--data-dir", "x"],
             "'--in-memory' cannot be used with '--data-dir <DIR>'",
         ),
+        (&["serve", "--data-dir", "/proc/self/status"], "--data-dir must be a folder"),
+        (
+            &["serve", "--data-dir", "/proc/self/status/x"],
+            "--data-dir must be a folder, and \"/proc/self/status\" is none",
+        ),
         (
             &["serve", "--in-memory", "--recover-to-last-valid"],
             "'--in-memory' cannot be used with '--recover-to-last-valid'",

@@ -7,7 +7,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+/// A signal that comes so soon after another is the same: `timeout`, for example, sends one to the process and one to its group.
+const SAME: Duration = Duration::from_millis(100);
 /// Added to a signal's number in the exit code of a process that it has ended, as shells have it.
 const SIGNALED: i32 = 128;
 
@@ -53,7 +56,8 @@ pub fn serve_blocking(options: &ServerOptions, owner: &Arc<impl Owner + 'static>
             // Nothing was acknowledged, and recovery can be repeated.
             std::process::exit(0);
         }
-        if let Some(signal) = signals.next() {
+        let begun = Instant::now();
+        if let Some(signal) = signals.find(|_| begun.elapsed() > SAME) {
             eprintln!("ankerdb: told twice to stop: the database is not closed");
             std::process::exit(SIGNALED + signal);
         }

@@ -17,7 +17,7 @@
 //! Numbers, lengths, rows and columns are LEB128. Words are zigzag: small ones, also below zero, are few bytes. A row is its place; a table
 //! its number in the database. Changes of a commit are in the order of its write set, no row twice.
 
-use ankerdb_base::{Error, Result, RowId, SqlState};
+use ankerdb_base::{Error, Result, RowId, SqlState, failpoint};
 use ankerdb_table::{Cell, MAX_COLUMNS, RestoredChange};
 
 /// A commit.
@@ -174,6 +174,7 @@ impl RedoWriter {
     }
 
     fn make_room(&mut self, bytes: usize) -> Result<()> {
+        failpoint::reach("memory for a record")?;
         if self.bytes.capacity() - self.bytes.len() >= bytes {
             return Ok(());
         }

@@ -61,6 +61,20 @@ impl Options {
         Ok(options)
     }
 
+    /// The folder that the database is kept in, if it is to be kept.
+    fn data_dir(&self) -> Result<Option<PathBuf>> {
+        if self.in_memory {
+            return Ok(None);
+        }
+        // Of it and the folders that it lies in, those that are there must be folders.
+        match self.data_dir.ancestors().find(|folder| folder.exists()).filter(|folder| !folder.is_dir()) {
+            Some(file) => {
+                Err(invalid(format!("--data-dir must be a folder, and \"{}\" is none", file.display())))
+            }
+            None => Ok(Some(self.data_dir.clone())),
+        }
+    }
+
     /// The folder whose files COPY may use.
     fn copy_folder(&self) -> Result<Option<PathBuf>> {
         let Some(folder) = &self.copy_folder else { return Ok(None) };
@@ -80,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let keeper = Keeper {
         database_options: options.database()?,
         sql_options: SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes: query_bytes },
-        data_dir: (!options.in_memory).then(|| options.data_dir.clone()),
+        data_dir: options.data_dir()?,
         recover_to_last_valid: options.recover_to_last_valid,
         copy_folder: options.copy_folder()?,
         herald: Herald::start(),
