@@ -1,6 +1,7 @@
 //! The database: catalog, transactions, snapshots.
 
 use crate::catalog::Catalog;
+use crate::checkpointer::Checkpointer;
 use crate::configuration::Configuration;
 use crate::contention::Contention;
 use crate::options::Options;
@@ -21,6 +22,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Database {
     pub(crate) shared: Arc<DatabaseState>,
     _pruner: Arc<Pruner>,
+    /// Of a database that is kept in a folder.
+    pub(crate) checkpointer: Arc<OnceLock<Checkpointer>>,
 }
 
 /// Counters since the database was created.
@@ -107,12 +110,13 @@ impl Database {
             version: AtomicU64::new(0),
             numbers: AtomicU64::new(0),
             defining: Mutex::new(()),
+            checkpoints: OnceLock::new(),
             loss: OnceLock::new(),
         });
         let relations = Arc::downgrade(&shared);
         shared.manager.set_relations(relations);
         let pruner = Arc::new(Pruner::start(Arc::downgrade(&shared), configuration.collection_interval()));
-        Database { shared, _pruner: pruner }
+        Database { shared, _pruner: pruner, checkpointer: Arc::default() }
     }
 
     /// How much memory the process may take on behalf of this database.

@@ -48,6 +48,8 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod catalog;
+mod checkpointer;
+mod checkpoints;
 mod comment;
 mod commented;
 mod configuration;
@@ -100,6 +102,7 @@ pub use ankerdb_value::{
     ObjectKind, Packed, PackedRef, PackedType, RangeType, SystemType, TimeTz, Value, ValueRef,
 };
 pub use catalog::Catalog;
+pub use checkpoints::{CheckpointOptions, CheckpointReport};
 pub use comment::{Object, Part, Subject};
 pub use configuration::Configuration;
 pub use database::{Database, Statistics};

@@ -9,13 +9,16 @@
 //!
 //! Nothing is let in before all of it is done, and nothing is written before that but the cut of a torn end.
 
+use crate::checkpointer::Checkpointer;
+use crate::checkpoints::{CheckpointOptions, Checkpoints, recover_catalog};
 use crate::database::Database;
 use crate::image::{Binder, RecoveredCatalog};
 use crate::options::Options;
 use crate::sequence::{SEQUENCE, SequenceCount};
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
-use ankerdb_log::{Disk, LogOptions, Loss, Record, Replay, SystemDisk};
-use ankerdb_table::{Cell, RestoredChange, Storage, Table};
+use ankerdb_checkpoint::{FolderOfImages, Load, Manifest, read_images};
+use ankerdb_log::{Disk, Log, LogOptions, LogStart, Loss, Progress, Record, Replay, SystemDisk};
+use ankerdb_table::{Cell, ImageOfBlock, RestoredChange, Storage, Table};
 use ankerdb_transaction::{COMMIT, PART, read_definitions, read_record, visit_changes};
 use ankerdb_value::{ArrayRef, DataType, EnumType, ListType, SystemType};
 use std::collections::HashMap;
@@ -32,12 +35,19 @@ pub struct Durability {
     pub disk: Arc<dyn Disk>,
     /// How the log is written.
     pub log: LogOptions,
+    /// When checkpoints are made.
+    pub checkpoints: CheckpointOptions,
 }
 
 impl Durability {
     /// In a folder of the system's.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Durability {
-        Durability { folder: folder.into(), disk: Arc::new(SystemDisk), log: LogOptions::default() }
+        Durability {
+            folder: folder.into(),
+            disk: Arc::new(SystemDisk),
+            log: LogOptions::default(),
+            checkpoints: CheckpointOptions::default(),
+        }
     }
 }
 
@@ -59,20 +69,27 @@ impl Database {
     }
 
     fn recover(&self, durability: &Durability, binder: &dyn Binder) -> Result<()> {
-        let mut recovery =
-            Recovery { database: self, binder, stage: Stage::Definitions(Definitions::default()) };
+        let mut recovery = Recovery {
+            database: self,
+            binder,
+            durability,
+            checkpoint: None,
+            stage: Stage::Definitions(Definitions::default()),
+        };
         let log =
             ankerdb_log::open(durability.disk.clone(), &durability.folder, &durability.log, &mut recovery)?;
         if let Some(loss) = log.loss() {
             let _ = self.shared.loss.set(loss.clone());
         }
-        let last = log.last_timestamp();
-        recovery.end(last)?;
+        let last = recovery.last_timestamp(&log)?;
+        let (place, manifest) = recovery.end(last)?;
+        let _ = self.shared.checkpoints.set(Checkpoints::new(place, durability.checkpoints, manifest));
         let manager = &self.shared.manager;
         manager.go_on_behind(last);
         let watermark = Arc::downgrade(manager);
         log.start(move || watermark.upgrade().map_or(Timestamp::ZERO, |manager| manager.watermark()));
         manager.log_to(Arc::new(log));
+        let _ = self.checkpointer.set(Checkpointer::start(Arc::downgrade(&self.shared))?);
         Ok(())
     }
 
@@ -90,12 +107,14 @@ impl Database {
         self.shared.loss.get()
     }
 
-    /// Writes to disk what is committed and not there yet, as after commits that did not wait for it. Later commits fail. Does nothing for
-    /// a database that is kept in no folder. The last handle of a database does this when it is dropped, and tells nobody of an error.
+    /// Makes a checkpoint, so that the database is opened quickly, and writes to disk what is committed and not there yet, as after commits
+    /// that did not wait for it. Later commits fail. Does nothing for a database that is kept in no folder. The last handle of a
+    /// database writes what is committed when it is dropped, without a checkpoint, and tells nobody of an error.
     ///
     /// # Errors
-    /// `IoError`.
+    /// `IoError`. It is none if there could be no checkpoint: the log has everything.
     pub fn close(&self) -> Result<()> {
+        let _ = self.checkpoint(&|| Ok(()));
         self.shared.manager.close_log()
     }
 }
@@ -104,6 +123,9 @@ impl Database {
 struct Recovery<'a> {
     database: &'a Database,
     binder: &'a dyn Binder,
+    durability: &'a Durability,
+    /// The checkpoint, if there is one, and where its images are.
+    checkpoint: Option<(FolderOfImages, Manifest)>,
     stage: Stage,
 }
 
@@ -113,7 +135,23 @@ enum Stage {
 }
 
 impl Replay for Recovery<'_> {
+    fn begin(&mut self, database: [u8; 16]) -> Result<LogStart> {
+        let Durability { disk, folder, .. } = self.durability;
+        let place = FolderOfImages { disk: disk.clone(), folder: folder.clone(), database };
+        let manifest = place.open()?;
+        if let (Some(manifest), Stage::Definitions(definitions)) = (&manifest, &mut self.stage) {
+            recover_catalog(&manifest.catalog, &mut definitions.catalog)?;
+        }
+        let manifest = manifest.unwrap_or_default();
+        let start = manifest.start;
+        self.checkpoint = Some((place, manifest));
+        Ok(start)
+    }
+
     fn record(&mut self, record: Record) -> Result<()> {
+        if record.kind == COMMIT && record.timestamp <= self.start() {
+            return self.pass_over(&record);
+        }
         match (&mut self.stage, record.kind) {
             (Stage::Definitions(definitions), COMMIT | PART) => definitions.note(&record),
             (Stage::Definitions(definitions), SEQUENCE) => {
@@ -132,19 +170,55 @@ impl Replay for Recovery<'_> {
         let Stage::Definitions(definitions) = &mut self.stage else { return Ok(false) };
         let catalog = std::mem::take(&mut definitions.catalog);
         self.database.restore_catalog(catalog, self.binder)?;
-        self.stage = Stage::Rows(Rows::of(self.database.catalog().tables()));
+        let mut rows = Rows::of(self.database.catalog().tables());
+        if let Some((place, manifest)) = &self.checkpoint {
+            rows.load(place, manifest, self.durability.log.progress.as_ref())?;
+        }
+        self.stage = Stage::Rows(rows);
         Ok(true)
     }
 }
 
 impl Recovery<'_> {
-    fn end(self, last: Timestamp) -> Result<()> {
-        match self.stage {
-            Stage::Definitions(_) => Err(Error::internal("the log is read twice")),
-            Stage::Rows(rows) => {
-                self.database.shared.manager.leave_tables(rows.tables_end);
-                rows.end(last)
+    /// Commits up to here are in the checkpoint.
+    fn start(&self) -> Timestamp {
+        self.checkpoint.as_ref().map_or(Timestamp::ZERO, |(_, manifest)| manifest.start.timestamp)
+    }
+
+    /// The last timestamp that was given. The log must reach as far as the checkpoint: images may have what was committed last then.
+    fn last_timestamp(&self, log: &Log) -> Result<Timestamp> {
+        let Some((place, manifest)) = &self.checkpoint else { return Ok(log.last_timestamp()) };
+        if log.chunks() < manifest.chunks && !self.durability.log.recover_to_last_valid {
+            let message = format!(
+                "the log in \"{}\" ends in front of what the checkpoint has of it",
+                place.folder.display()
+            );
+            return Err(Error::new(SqlState::DataCorrupted, message).with_hint(
+                "Restore the folder from a copy. To give up what is missing, start once with recovery to the last valid record.",
+            ));
+        }
+        Ok(log.last_timestamp().max(manifest.last_timestamp))
+    }
+
+    /// Forgets the parts of a commit that is not needed.
+    fn pass_over(&mut self, record: &Record) -> Result<()> {
+        if let (Some(number), _) = read_record(&record.payload)? {
+            let number = (record.incarnation, number);
+            match &mut self.stage {
+                Stage::Definitions(definitions) => drop(definitions.pieces.remove(&number)),
+                Stage::Rows(rows) => drop(rows.parts.remove(&number)),
             }
+        }
+        Ok(())
+    }
+
+    fn end(self, last: Timestamp) -> Result<(FolderOfImages, Manifest)> {
+        match (self.stage, self.checkpoint) {
+            (Stage::Rows(rows), Some(checkpoint)) => {
+                self.database.shared.manager.leave_tables(rows.tables_end);
+                rows.end(last).map(|()| checkpoint)
+            }
+            _ => Err(Error::internal("the log is read twice")),
         }
     }
 }
@@ -207,6 +281,8 @@ struct Restored {
     table: Arc<Table>,
     /// Columns whose values name a type that has another number now.
     lists: Vec<(usize, EnumType)>,
+    /// The timestamps of the blocks' images, which have all commits up to there.
+    images: Vec<Timestamp>,
 }
 
 impl Rows {
@@ -217,9 +293,32 @@ impl Rows {
                 DataType::System(SystemType::List(ListType::Enum(labels))) => Some((column, labels)),
                 _ => None,
             });
-            (table.id().number(), Restored { table: table.clone(), lists: lists.collect() })
+            (
+                table.id().number(),
+                Restored { table: table.clone(), lists: lists.collect(), images: Vec::new() },
+            )
         };
         Rows { tables: tables.map(restored).collect(), parts: HashMap::new(), tables_end: 0 }
+    }
+
+    /// Puts the images of a checkpoint into the tables.
+    fn load(
+        &mut self,
+        place: &FolderOfImages,
+        manifest: &Manifest,
+        progress: Option<&Progress>,
+    ) -> Result<()> {
+        for (name, image) in &manifest.images {
+            if let Some(Restored { images, .. }) = self.tables.get_mut(&name.table) {
+                images.resize(name.block as usize + 1, Timestamp::ZERO);
+                images[name.block as usize] = image.timestamp;
+            }
+        }
+        for Restored { table, images, .. } in self.tables.values() {
+            Storage::of(table).add_blocks_to_restore(images.len())?;
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        read_images(place, manifest, threads, &LoadRows { tables: &self.tables, progress })
     }
 
     fn commit(&mut self, record: &Record) -> Result<()> {
@@ -234,6 +333,7 @@ impl Rows {
                 self.tables_end = self.tables_end.max(table.saturating_add(1));
                 Ok(())
             }
+            Some(restored) if restored.has(row, record.timestamp) => Ok(()),
             Some(restored) => restored.repeat(row, record.timestamp, change, &pin),
         })
     }
@@ -257,7 +357,40 @@ impl Rows {
     }
 }
 
+/// Images on their way into tables.
+struct LoadRows<'a> {
+    tables: &'a HashMap<u32, Restored>,
+    progress: Option<&'a Progress>,
+}
+
+impl Load for LoadRows<'_> {
+    fn wants(&self, table: u32) -> bool {
+        self.tables.contains_key(&table)
+    }
+
+    fn block(&self, table: u32, image: &ImageOfBlock<'_>) -> Result<()> {
+        let Restored { table, lists, .. } = &self.tables[&table];
+        let change = |column: usize, bytes: &[u8]| {
+            let list = lists.iter().find(|(list, _)| *list == column);
+            list.and_then(|(_, labels)| relabeled(bytes, *labels))
+        };
+        let restored = Storage::of(table).restore_block(image, &change, &crossbeam_epoch::pin());
+        restored.map_err(|error| error.with_table(table.schema(), table.name()))
+    }
+
+    fn progress(&self, read: u64, total: u64) {
+        if let Some(progress) = self.progress {
+            progress(read, total);
+        }
+    }
+}
+
 impl Restored {
+    /// Whether the image of the row's block has the commit.
+    fn has(&self, row: RowId, commit: Timestamp) -> bool {
+        self.images.get(row.block()).is_some_and(|image| commit <= *image)
+    }
+
     fn repeat(
         &self,
         row: RowId,

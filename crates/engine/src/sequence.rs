@@ -124,7 +124,7 @@ impl SequenceCount {
     }
 
     /// For the log: the sequence's number, and its count.
-    fn to_bytes(self, number: u64) -> [u8; BYTES] {
+    pub(crate) fn to_bytes(self, number: u64) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..8].copy_from_slice(&number.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.changes.to_le_bytes());
@@ -147,7 +147,7 @@ impl SequenceCount {
 }
 
 /// Bytes of a count in the log.
-const BYTES: usize = 25;
+pub(crate) const BYTES: usize = 25;
 /// The kind of such a record.
 pub(crate) const SEQUENCE: u8 = 3;
 /// Numbers that a sequence asks the log for, at least and at most.
@@ -160,8 +160,8 @@ struct Counting {
     count: SequenceCount,
     /// Numbers that the log knows of ahead.
     left: u64,
-    /// The changes that the log has been told of.
-    told: u64,
+    /// What the log has been told last.
+    told: SequenceCount,
     /// How many numbers it asked for last, and when.
     window: u32,
     asked: Option<Instant>,
@@ -169,7 +169,7 @@ struct Counting {
 
 impl Counting {
     fn of(count: SequenceCount) -> Counting {
-        Counting { count, left: 0, told: count.changes, window: *WINDOW.start(), asked: None }
+        Counting { count, left: 0, told: count, window: *WINDOW.start(), asked: None }
     }
 
     fn set(&mut self, last: i64, is_used: bool) {
@@ -223,6 +223,12 @@ impl Sequence {
     /// How far it has counted.
     pub fn count(&self) -> SequenceCount {
         self.counting.lock().count
+    }
+
+    /// How far the log says that it may have counted: as far as it has, or further.
+    pub(crate) fn told(&self) -> SequenceCount {
+        let counting = self.counting.lock();
+        if counting.told.changes > counting.count.changes { counting.told } else { counting.count }
     }
 
     /// Its name with its schema.
@@ -288,14 +294,14 @@ impl Sequence {
 
     fn tell(&self, log: &TransactionManager, counting: &mut Counting, count: SequenceCount) -> Result<()> {
         log.log_alone(SEQUENCE, &count.to_bytes(self.number))?;
-        counting.told = count.changes;
+        counting.told = count;
         Ok(())
     }
 
     /// Counts from somewhere else on, which is the newest that the log is told.
     fn jump(&self, last: i64, is_used: bool) -> Result<()> {
         let mut counting = self.counting.lock();
-        let changes = counting.count.changes.max(counting.told) + 1;
+        let changes = counting.count.changes.max(counting.told.changes) + 1;
         let count = SequenceCount { changes, last, is_used };
         if let Some(log) = self.log.as_ref().filter(|log| log.is_logged()) {
             self.tell(log, &mut counting, count)?;

@@ -1,6 +1,7 @@
 //! The state that all handles of a database share with its background thread.
 
 use crate::catalog::Catalog;
+use crate::checkpoints::Checkpoints;
 use crate::configuration::Configuration;
 use crate::contention::Contention;
 use ankerdb_base::TableId;
@@ -26,6 +27,8 @@ pub(crate) struct DatabaseState {
     pub numbers: AtomicU64,
     /// Definitions change one at a time.
     pub defining: Mutex<()>,
+    /// Of a database that is kept in a folder.
+    pub checkpoints: OnceLock<Checkpoints>,
     /// What of its log was given up when it was opened.
     pub loss: OnceLock<Loss>,
 }

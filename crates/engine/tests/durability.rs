@@ -31,6 +31,7 @@ struct Known {
     transfers: [Counted; WRITERS],
     batches: Counted,
     tables: Counted,
+    checkpoints: i64,
 }
 
 fn durability(disk: &SimulatedDisk, has_failed: &Arc<AtomicBool>) -> Durability {
@@ -137,15 +138,24 @@ fn define(database: &Database, counted: &mut Counted) {
     }
 }
 
+/// Makes checkpoints until the power is gone.
+fn checkpoint(database: &Database, made: &mut i64) {
+    while let Ok(report) = database.checkpoint(&|| Ok(())) {
+        *made += i64::from(report.is_some());
+        std::thread::yield_now();
+    }
+}
+
 /// Works until the power is gone.
 fn work(database: &Database, known: &mut Known, seed: u64) {
-    let Known { transfers, batches, tables } = known;
+    let Known { transfers, batches, tables, checkpoints } = known;
     std::thread::scope(|scope| {
         for (writer, counted) in transfers.iter_mut().enumerate() {
             scope.spawn(move || transfer(database, writer, counted, seed + writer as u64));
         }
         scope.spawn(move || batch(database, batches));
         scope.spawn(move || define(database, tables));
+        scope.spawn(move || checkpoint(database, checkpoints));
     });
 }
 
@@ -241,16 +251,19 @@ fn lose_power(seed: u64, rounds: u64, ignored: Option<SyncKind>) -> (Vec<String>
 
 #[test]
 fn nothing_acknowledged_is_lost_with_the_power() {
-    let (mut transfers, mut batches, mut tables) = (0, 0, 0);
+    let (mut transfers, mut batches, mut tables, mut checkpoints) = (0, 0, 0, 0);
     for seed in 0..SEEDS {
         let (wrong, known) = lose_power(seed, ROUNDS, None);
         assert_eq!(wrong, Vec::<String>::new());
         transfers += known.transfers.iter().map(|counted| counted.acknowledged).sum::<i64>();
         batches += known.batches.acknowledged;
         tables += known.tables.acknowledged;
+        checkpoints += known.checkpoints;
     }
-    eprintln!("{transfers} transfers, {batches} batches, {tables} changes of definitions");
-    assert!(transfers > 100 && batches > 10 && tables > 10, "hardly anything was tried");
+    eprintln!(
+        "{transfers} transfers, {batches} batches, {tables} changes of definitions, {checkpoints} checkpoints"
+    );
+    assert!(transfers > 100 && batches > 10 && tables > 10 && checkpoints > 100, "hardly anything was tried");
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 use crate::format::{push_record, record_at, record_bytes};
 use crate::pace::Pace;
+use crate::position::Position;
 use crate::room::{Room, closed, record_cost};
 use ankerdb_base::{Error, Result, SqlState, Timestamp, failpoint};
 use parking_lot::Mutex;
@@ -28,6 +29,7 @@ const ROOM_BYTES: u64 = 64 << 10;
 pub(crate) struct Shared {
     pub(crate) pace: Pace,
     pub(crate) room: Room,
+    pub(crate) position: Position,
     pub(crate) record_bytes_max: usize,
     pub(crate) segment_bytes: u64,
 }

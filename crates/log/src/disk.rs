@@ -55,7 +55,7 @@ pub enum LockOutcome {
 }
 
 /// Reads until the bytes are full or the file ends; returns how many came.
-pub(crate) fn read_full(file: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+pub fn read_full(file: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read_at(&mut bytes[filled..], offset + filled as u64) {
@@ -69,7 +69,7 @@ pub(crate) fn read_full(file: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> i
 }
 
 /// Writes all bytes; a short write is continued.
-pub(crate) fn write_full(file: &dyn DiskFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+pub fn write_full(file: &dyn DiskFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write_at(bytes, offset) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

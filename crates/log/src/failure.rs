@@ -7,20 +7,21 @@ use std::path::{Path, PathBuf};
 
 /// An operation on a file that did not work.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     action: &'static str,
     path: PathBuf,
     error: io::Error,
 }
 
 impl Failure {
-    pub(crate) fn of(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    /// From what the system says of an attempt to `action` this path.
+    pub fn of(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
         let path = path.to_owned();
         move |error| Failure { action, path, error }
     }
 
     /// Whether there is no room for the file.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         matches!(
             self.error.kind(),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
@@ -36,7 +37,7 @@ impl fmt::Display for Failure {
 
 impl Failure {
     /// What a caller of the log is told. (A conversion by `?` would take part in how other crates' errors are inferred.)
-    pub(crate) fn into_error(self) -> Error {
+    pub fn into_error(self) -> Error {
         let (state, hint) = match self.error.kind() {
             _ if self.is_full() => (SqlState::DiskFull, "Make room on the disk."),
             ErrorKind::NotFound => (SqlState::UndefinedFile, ""),
@@ -51,7 +52,7 @@ impl Failure {
 }
 
 /// [`Failure::of`] as an error.
-pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let failure = Failure::of(action, path);
     move |error| failure(error).into_error()
 }

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::format::{CHUNK_HEADER_BYTES, record_at, record_bytes};
 use crate::pace::Turn;
 use crate::primitive::{Step, weakened};
+use crate::record::LogStart;
 use crate::room::{COVER_COST, record_cost};
 use crate::segments::Segments;
 use ankerdb_base::Timestamp;
@@ -168,7 +169,7 @@ impl Flusher {
                     self.write(self.covered)?;
                     has_written = true;
                 } else {
-                    self.segments.switch(self.covered)?;
+                    self.switch()?;
                 }
             }
         }
@@ -176,13 +177,25 @@ impl Flusher {
         Ok(has_written)
     }
 
+    /// Goes on in the next segment.
+    fn switch(&mut self) -> Result<(), Failure> {
+        self.segments.switch(self.covered, &self.shared.position)?;
+        let Segments { present, chunks, incarnation, .. } = &self.segments;
+        let timestamp = Timestamp::ZERO;
+        let start =
+            LogStart { segment: present.number, chunks: *chunks, incarnation: *incarnation, timestamp };
+        self.shared.position.enter(start);
+        Ok(())
+    }
+
     /// Writes the chunk at hand, which may be empty.
     fn write(&mut self, covered: Timestamp) -> Result<(), Failure> {
         if self.segments.payload_max().is_none() {
-            self.segments.switch(self.covered)?;
+            self.switch()?;
         }
         let (records, mut cost) = self.note_records();
         self.segments.write(&mut self.chunk, covered, records)?;
+        self.shared.position.count(self.chunk.len() as u64, self.segments.chunks);
         self.chunk.truncate(CHUNK_HEADER_BYTES);
         self.covered = covered;
         let before = self.uncovered.len();
@@ -215,7 +228,7 @@ impl Flusher {
         if !is_wanted && !is_due && self.segments.making.is_none() {
             return Ok(false);
         }
-        match self.segments.make_step() {
+        match self.segments.make_step(&self.shared.position) {
             Ok(false) => Ok(true),
             Ok(true) => {
                 self.is_refused = false;

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `lock` | locked while a server is at work, with its process number |
 //! | `identity` | version of the format and the database's 128 bits; written last when a folder is made, so with it all else is there |
-//! | `0000000000000001.log` ... | the segments, without gaps |
+//! | `0000000000000001.log` ... | the segments, without gaps; those in front go when nobody has to read them any more |
 //! | `*.tmp` | something that was being made; removed when the log is opened |
 
 use crate::disk::{Disk, DiskFile, LockOutcome, read_full, write_full};
@@ -31,11 +31,17 @@ pub(crate) const ZEROED_AT_ONCE: u64 = 1 << 20;
 /// A folder that this process has locked.
 pub(crate) struct Folder {
     pub(crate) database: DatabaseBits,
-    /// Of the segments from 1 on, without a gap.
-    pub(crate) segments: Vec<PathBuf>,
-    /// Of those behind a gap.
-    pub(crate) strays: Vec<PathBuf>,
     pub(crate) lock: Box<dyn Any + Send + Sync>,
+}
+
+/// The segments that are to be read.
+pub(crate) struct SegmentFiles {
+    /// The number of the first one.
+    pub(crate) first: u64,
+    /// From the first one on, without a gap.
+    pub(crate) segments: Vec<PathBuf>,
+    /// Those behind a gap.
+    pub(crate) strays: Vec<PathBuf>,
 }
 
 /// The path of a segment.
@@ -49,13 +55,8 @@ fn segment_number(name: &str) -> Option<u64> {
         .then(|| digits.parse().ok())?
 }
 
-/// Locks the folder, and makes it a log's if it is empty. A missing segment is an error, unless what lies behind it may be lost.
-pub(crate) fn open_folder(
-    disk: &dyn Disk,
-    folder: &Path,
-    segment_bytes: u64,
-    may_lose: bool,
-) -> Result<Folder> {
+/// Locks the folder, and makes it a log's if it is empty.
+pub(crate) fn open_folder(disk: &dyn Disk, folder: &Path, segment_bytes: u64) -> Result<Folder> {
     disk.create_folder(folder).map_err(failed("create the folder", folder))?;
     let lock = take_lock(disk, &folder.join(LOCK))?;
     let names = disk.list(folder).map_err(failed("list the folder", folder))?;
@@ -70,16 +71,34 @@ pub(crate) fn open_folder(
     }
     // Names that a process before this one gave and that were not synced must not be built upon.
     disk.sync_folder(folder).map_err(failed("sync the folder", folder))?;
+    Ok(Folder { database, lock })
+}
+
+/// Lists the segments from this one on; those before it are removed. A missing segment is an error, unless what lies behind it may be
+/// lost.
+pub(crate) fn list_segments(
+    disk: &dyn Disk,
+    folder: &Path,
+    first: u64,
+    may_lose: bool,
+) -> Result<SegmentFiles> {
+    let names = disk.list(folder).map_err(failed("list the folder", folder))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
     numbers.sort_unstable();
-    let present = numbers.iter().zip(1..).take_while(|(number, expected)| *number == expected).count();
-    let is_gap = present == 0 || present < numbers.len();
+    let present = numbers.iter().skip_while(|number| **number < first).zip(first..);
+    let present = present.take_while(|(number, expected)| *number == expected).count();
+    let unread = numbers.partition_point(|number| *number < first);
+    let is_gap = present == 0 || unread + present < numbers.len();
     if is_gap && !(may_lose && present > 0) {
-        return Err(missing_segment(&segment_path(folder, present as u64 + 1)));
+        return Err(missing_segment(&segment_path(folder, first + present as u64)));
+    }
+    for number in numbers.drain(..unread) {
+        let path = segment_path(folder, number);
+        disk.remove(&path).map_err(failed("remove", &path))?;
     }
     let mut segments: Vec<PathBuf> = numbers.iter().map(|number| segment_path(folder, *number)).collect();
     let strays = segments.split_off(present);
-    Ok(Folder { database, segments, strays, lock })
+    Ok(SegmentFiles { first, segments, strays })
 }
 
 /// XX001: a segment is not there.
@@ -199,6 +218,24 @@ impl MakingSegment {
         let file = disk.create(&path).map_err(Failure::of("create", &path))?;
         write_full(&*file, &header.encode(), 0).map_err(Failure::of("write", &path))?;
         Ok(MakingSegment { header, file, zeroed: SEGMENT_HEADER_BYTES as u64 })
+    }
+
+    /// One that is made of a segment which nobody reads any more. What lies in it is no chunk of the new one: chunks are bound to their
+    /// places.
+    pub(crate) fn recycle(
+        disk: &dyn Disk,
+        folder: &Path,
+        former: u64,
+        header: SegmentHeader,
+    ) -> Result<MakingSegment, Failure> {
+        let (path, former) = (folder.join(SEGMENT_TMP), segment_path(folder, former));
+        disk.rename(&former, &path).map_err(Failure::of("rename", &former))?;
+        let file = disk.open(&path).map_err(Failure::of("open", &path))?;
+        if file.length().map_err(Failure::of("read", &path))? != header.bytes {
+            return MakingSegment::begin(disk, folder, header);
+        }
+        write_full(&*file, &header.encode(), 0).map_err(Failure::of("write", &path))?;
+        Ok(MakingSegment { zeroed: header.bytes, header, file })
     }
 
     /// Zeroes and syncs the next piece, of at most so many bytes. Returns the segment's header when it has its name for good.

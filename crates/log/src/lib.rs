@@ -13,6 +13,7 @@
 //! | `appender` | how does a worker leave a record without waiting for anybody? |
 //! | `pace` | when does the flusher sleep, and who wakes whom? |
 //! | `flusher` | what does one flush write? |
+//! | `position` | how far has it come, and of which old segments are new ones made? |
 //! | `log` | the whole: open, start, wait, close |
 //!
 //! ```text
@@ -23,7 +24,7 @@
 //! `docs/design/durability.md` says why; `docs/design/log-format.md` draws the bytes.
 //!
 //! # Not here
-//! What a record means, tables, transactions, checkpoints. The log knows of a record its kind (the caller's), its
+//! What a record means, tables, transactions, checkpoints: these say where the log has to be read from, and what of it may go. The log knows of a record its kind (the caller's), its
 //! timestamp and its length.
 #![forbid(unsafe_code)]
 
@@ -37,6 +38,7 @@ mod format;
 mod log;
 mod options;
 mod pace;
+mod position;
 mod primitive;
 mod record;
 mod replay;
@@ -49,8 +51,9 @@ mod window;
 mod pace_model;
 
 pub use appender::{Appender, Reservation};
-pub use disk::{Disk, DiskFile, LockOutcome, SystemDisk};
+pub use disk::{Disk, DiskFile, LockOutcome, SystemDisk, read_full, write_full};
+pub use failure::{Failure, failed};
 pub use format::FORMAT_VERSION;
 pub use log::{Log, open};
 pub use options::{LogOptions, Loss, OnFailure, Progress};
-pub use record::{Payload, Record, Replay};
+pub use record::{LogStart, Payload, Record, Replay};

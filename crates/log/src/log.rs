@@ -2,12 +2,13 @@
 
 use crate::appender::{Appender, Shared};
 use crate::disk::Disk;
-use crate::failure::Failure;
+use crate::failure::{Failure, failed};
 use crate::flusher::{Flusher, Registry};
-use crate::folder::open_folder;
+use crate::folder::{list_segments, open_folder, segment_path};
 use crate::options::{LogOptions, Loss, OnFailure};
 use crate::pace::Pace;
-use crate::record::Replay;
+use crate::position::Position;
+use crate::record::{LogStart, Replay};
 use crate::replay::replay;
 use crate::room::{Room, closed};
 use crate::segments::Segments;
@@ -15,7 +16,7 @@ use ankerdb_base::{Error, Result, SqlState, Timestamp};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -23,10 +24,14 @@ use std::thread::JoinHandle;
 pub struct Log {
     shared: Arc<Shared>,
     registry: Arc<Registry>,
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
     database: [u8; 16],
     incarnation: u64,
     last_timestamp: Timestamp,
     loss: Option<Loss>,
+    /// The number of the first segment that is there as such. Held while segments are given up.
+    first: Mutex<u64>,
     on_failure: OnFailure,
     stage: Mutex<Stage>,
     lock: Mutex<Option<Box<dyn Any + Send + Sync>>>,
@@ -50,11 +55,14 @@ enum Stage {
 pub fn open(disk: Arc<dyn Disk>, folder: &Path, options: &LogOptions, visit: &mut dyn Replay) -> Result<Log> {
     let segment_bytes = options.segment_bytes();
     let record_bytes_max = options.record_bytes_max();
-    let opened = open_folder(&*disk, folder, segment_bytes, options.recover_to_last_valid)?;
-    let found = replay(&*disk, folder, &opened, options, visit)?;
+    let opened = open_folder(&*disk, folder, segment_bytes)?;
+    let start = visit.begin(opened.database)?;
+    let files = list_segments(&*disk, folder, start.segment, options.recover_to_last_valid)?;
+    let found = replay(&*disk, folder, opened.database, files, &start, options, visit)?;
     let incarnation = found.incarnation + 1;
+    let position = Position::new(found.present_start, found.chunks);
     let segments = Segments {
-        disk,
+        disk: disk.clone(),
         folder: folder.to_owned(),
         database: opened.database,
         segment_bytes,
@@ -69,8 +77,11 @@ pub fn open(disk: Arc<dyn Disk>, folder: &Path, options: &LogOptions, visit: &mu
     room.written(0, segments.capacity());
     let pace = Pace::new(found.last_timestamp);
     Ok(Log {
-        shared: Arc::new(Shared { pace, room, record_bytes_max, segment_bytes }),
+        shared: Arc::new(Shared { pace, room, position, record_bytes_max, segment_bytes }),
         registry: Arc::default(),
+        disk,
+        folder: folder.to_owned(),
+        first: Mutex::new(start.segment),
         database: opened.database,
         incarnation,
         last_timestamp: found.last_timestamp,
@@ -106,6 +117,38 @@ impl Log {
     /// The longest payload of one record.
     pub fn record_bytes_max(&self) -> usize {
         self.shared.record_bytes_max
+    }
+
+    /// From where on the log has what is appended from now on: the beginning of the segment that is written.
+    pub fn position(&self) -> LogStart {
+        self.shared.position.segment()
+    }
+
+    /// How many chunks the log has had, in all its segments, that are on disk: at least those that hold what is durable.
+    pub fn chunks(&self) -> u64 {
+        self.shared.position.chunks()
+    }
+
+    /// Bytes written since the log was opened.
+    pub fn bytes_written(&self) -> u64 {
+        self.shared.position.bytes()
+    }
+
+    /// Segments before this one will not be read any more: later ones are made of some of them, the others are removed.
+    ///
+    /// # Errors
+    /// 42501 and 58030 if one cannot be removed. They are as good as gone, and the next opening tries again.
+    pub fn give_up_before(&self, segment: u64) -> Result<()> {
+        let mut first = self.first.lock();
+        while *first < segment {
+            let number = *first;
+            *first += 1;
+            if !self.shared.position.keep_spare(number) {
+                let path = segment_path(&self.folder, number);
+                self.disk.remove(&path).map_err(failed("remove", &path))?;
+            }
+        }
+        Ok(())
     }
 
     /// What was cut off because of damage, if that was allowed.

@@ -19,8 +19,36 @@ pub struct Record {
     pub payload: Payload,
 }
 
+/// Where a log has to be read from: what lies before it is known from elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogStart {
+    /// The number of the first segment that is read.
+    pub segment: u64,
+    /// Chunks in the segments before it.
+    pub chunks: u64,
+    /// The last run that had written something in front of it.
+    pub incarnation: u64,
+    /// No commit up to it is needed, though records of such may still come.
+    pub timestamp: Timestamp,
+}
+
+impl Default for LogStart {
+    /// The beginning of every log.
+    fn default() -> LogStart {
+        LogStart { segment: 1, chunks: 0, incarnation: 0, timestamp: Timestamp::ZERO }
+    }
+}
+
 /// A reader of a log. A closure over records is one that reads it once.
 pub trait Replay {
+    /// Where to read the log of this database from. Called once, before anything is read, when the folder is this process's.
+    ///
+    /// # Errors
+    /// Those that end the opening of the log.
+    fn begin(&mut self, _database: [u8; 16]) -> Result<LogStart> {
+        Ok(LogStart::default())
+    }
+
     /// A record.
     ///
     /// # Errors

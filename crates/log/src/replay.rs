@@ -12,13 +12,13 @@
 use crate::disk::{Disk, read_full};
 use crate::ending::Ending;
 use crate::failure::{damaged, failed};
-use crate::folder::{Folder, missing_segment, refusal, segment_path};
+use crate::folder::{SegmentFiles, missing_segment, refusal, segment_path};
 use crate::format::{
     CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, DatabaseBits, Place, Refused, SEGMENT_HEADER_BYTES,
     SegmentHeader, record_at,
 };
 use crate::options::{LogOptions, Loss};
-use crate::record::{Payload, Record, Replay};
+use crate::record::{LogStart, Payload, Record, Replay};
 use crate::segments::Segment;
 use crate::window::Window;
 use ankerdb_base::{Error, Result, SqlState, Timestamp};
@@ -32,28 +32,32 @@ pub(crate) struct Found {
     /// The last one that has written anything.
     pub(crate) incarnation: u64,
     pub(crate) chunks: u64,
+    /// Where the present segment begins.
+    pub(crate) present_start: LogStart,
     pub(crate) last_timestamp: Timestamp,
     pub(crate) present: Segment,
     pub(crate) ready: VecDeque<Segment>,
     pub(crate) loss: Option<Loss>,
 }
 
-/// Reads all segments, cuts the torn end off, and syncs what a process before this one may have written without.
+/// Reads the segments, cuts the torn end off, and syncs what a process before this one may have written without.
 pub(crate) fn replay(
     disk: &dyn Disk,
     path: &Path,
-    folder: &Folder,
+    database: DatabaseBits,
+    files: SegmentFiles,
+    start: &LogStart,
     options: &LogOptions,
     visit: &mut dyn Replay,
 ) -> Result<Found> {
-    let mut strays = folder.strays.clone();
-    let mut segments = open_segments(disk, path, folder, options.recover_to_last_valid, &mut strays)?;
+    let (segments, strays) = open_segments(disk, path, database, files, options.recover_to_last_valid)?;
     let total = segments.iter().map(|segment| segment.bytes).sum();
-    let (mut records, end) = read_all(path, folder.database, &mut segments, options, total, visit)?;
+    let mut reading = Reading { folder: path, database, segments, start, options, total };
+    let (mut records, end) = reading.read_all(visit)?;
     let (search_from, last_chunk) = (records.search_from, records.last_chunk);
     let mut ending = Ending { end, search_from, last_chunk, traces: Vec::new() };
     let loss =
-        ending.find_loss(&segments, folder.database, records.problem.is_some() || !strays.is_empty())?;
+        ending.find_loss(&reading.segments, database, records.problem.is_some() || !strays.is_empty())?;
     if let Some(loss) = &loss
         && !options.recover_to_last_valid
     {
@@ -61,9 +65,11 @@ pub(crate) fn replay(
         return Err(records.problem.unwrap_or_else(behind));
     }
     while records.visit.wants_another_pass()? {
-        segments.iter_mut().for_each(|segment| segment.position = SEGMENT_HEADER_BYTES as u64);
-        (records, _) = read_all(path, folder.database, &mut segments, options, total, records.visit)?;
+        let segments = reading.segments.iter_mut();
+        segments.for_each(|segment| segment.position = SEGMENT_HEADER_BYTES as u64);
+        (records, _) = reading.read_all(records.visit)?;
     }
+    let mut segments = reading.segments;
     let ready = ending.cut(disk, path, &mut segments, &strays, loss.is_some(), options.segment_bytes())?;
     if let Some(progress) = &options.progress {
         progress(total, total);
@@ -71,6 +77,7 @@ pub(crate) fn replay(
     Ok(Found {
         incarnation: records.incarnation,
         chunks: records.chunks,
+        present_start: records.segment_start,
         last_timestamp: records.last_timestamp,
         ready,
         present: segments.pop().expect("the one that the log ends in"),
@@ -78,56 +85,64 @@ pub(crate) fn replay(
     })
 }
 
-/// Reads all records; returns what was found, and the segment in which the log ends.
-fn read_all<'a>(
-    folder: &Path,
+/// What is read, once or several times.
+struct Reading<'a> {
+    folder: &'a Path,
     database: DatabaseBits,
-    segments: &mut [Segment],
-    options: &LogOptions,
+    segments: Vec<Segment>,
+    start: &'a LogStart,
+    options: &'a LogOptions,
+    /// Bytes of all segments.
     total: u64,
-    visit: &'a mut dyn Replay,
-) -> Result<(Records<'a>, usize)> {
-    let mut records = Records::new(visit);
-    let mut read = 0;
-    let mut end = 0;
-    while records.read_segment(&mut segments[end], database, &mut |bytes| {
-        if let Some(progress) = &options.progress {
-            progress(read + bytes, total);
-        }
-    })? {
-        read += segments[end].bytes;
-        if end + 1 == segments.len() {
-            records.problem = Some(missing_segment(&segment_path(folder, end as u64 + 2)));
-            records.take_back(&mut segments[end]);
-            break;
-        }
-        end += 1;
-    }
-    Ok((records, end))
 }
 
-/// Opens all segments and looks whether they are those of this database. If that is allowed, those from the first damaged one on
-/// become strays.
+impl Reading<'_> {
+    /// Reads all records; returns what was found, and the segment in which the log ends.
+    fn read_all<'v>(&mut self, visit: &'v mut dyn Replay) -> Result<(Records<'v>, usize)> {
+        let mut records = Records::new(self.start, visit);
+        let (mut read, mut end) = (0, 0);
+        let (options, total) = (self.options, self.total);
+        while records.read_segment(&mut self.segments[end], self.database, &mut |bytes| {
+            if let Some(progress) = &options.progress {
+                progress(read + bytes, total);
+            }
+        })? {
+            read += self.segments[end].bytes;
+            if end + 1 == self.segments.len() {
+                let missing = self.segments[end].number + 1;
+                records.problem = Some(missing_segment(&segment_path(self.folder, missing)));
+                records.take_back(&mut self.segments[end]);
+                break;
+            }
+            end += 1;
+        }
+        Ok((records, end))
+    }
+}
+
+/// Opens all segments and looks whether they are those of this database; returns them and the strays. If that is allowed, those from
+/// the first damaged one on become strays.
 fn open_segments(
     disk: &dyn Disk,
     path: &Path,
-    folder: &Folder,
+    database: DatabaseBits,
+    files: SegmentFiles,
     may_lose: bool,
-    strays: &mut Vec<PathBuf>,
-) -> Result<Vec<Segment>> {
-    let mut segments = Vec::with_capacity(folder.segments.len());
-    for (file, number) in folder.segments.iter().zip(1..) {
-        match open_segment(disk, path, folder.database, file, number) {
+) -> Result<(Vec<Segment>, Vec<PathBuf>)> {
+    let mut segments = Vec::with_capacity(files.segments.len());
+    let mut strays = files.strays;
+    for (file, number) in files.segments.iter().zip(files.first..) {
+        match open_segment(disk, path, database, file, number) {
             Ok(Some(segment)) => segments.push(segment),
-            Ok(None) if may_lose && number > 1 => {
-                strays.splice(0..0, folder.segments[segments.len()..].iter().cloned());
+            Ok(None) if may_lose && number > files.first => {
+                strays.splice(0..0, files.segments[segments.len()..].iter().cloned());
                 break;
             }
             Ok(None) => return Err(refusal(file, Refused::Damaged)),
             Err(error) => return Err(error),
         }
     }
-    Ok(segments)
+    Ok((segments, strays))
 }
 
 /// A segment with chunks to read; `None` if its header is damaged.
@@ -165,6 +180,8 @@ struct Records<'a> {
     visit: &'a mut dyn Replay,
     incarnation: u64,
     chunks: u64,
+    /// Where the segment begins that is read.
+    segment_start: LogStart,
     last_timestamp: Timestamp,
     held_back: Vec<Record>,
     /// Behind the chunk that is none: where a good one would be damage's proof.
@@ -176,12 +193,13 @@ struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    fn new(visit: &'a mut dyn Replay) -> Records<'a> {
+    fn new(start: &LogStart, visit: &'a mut dyn Replay) -> Records<'a> {
         Records {
             visit,
-            incarnation: 0,
-            chunks: 0,
-            last_timestamp: Timestamp::ZERO,
+            incarnation: start.incarnation,
+            chunks: start.chunks,
+            segment_start: *start,
+            last_timestamp: start.timestamp,
             held_back: Vec::new(),
             search_from: 0,
             last_chunk: None,
@@ -198,6 +216,9 @@ impl<'a> Records<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<bool> {
         let path = segment.path.clone();
+        let (chunks, incarnation) = (self.chunks, self.incarnation);
+        let timestamp = Timestamp::ZERO;
+        self.segment_start = LogStart { segment: segment.number, chunks, incarnation, timestamp };
         let mut window = Window::new(&*segment.file, segment.bytes);
         let mut told = 0;
         loop {

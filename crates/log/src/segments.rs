@@ -7,6 +7,7 @@ use crate::format::{
     CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, DatabaseBits, Place, SEGMENT_HEADER_BYTES,
     SegmentHeader,
 };
+use crate::position::Position;
 use crate::room::{empty_segment, usable};
 use ankerdb_base::Timestamp;
 use std::collections::VecDeque;
@@ -85,9 +86,9 @@ impl Segments {
     }
 
     /// Ends the present segment and goes on in the next one, which is made now if it is not there.
-    pub(crate) fn switch(&mut self, covered: Timestamp) -> Result<(), Failure> {
+    pub(crate) fn switch(&mut self, covered: Timestamp, position: &Position) -> Result<(), Failure> {
         while self.ready.is_empty() {
-            self.make_step()?;
+            self.make_step(position)?;
         }
         let header = ChunkHeader {
             incarnation: self.incarnation,
@@ -118,9 +119,10 @@ impl Segments {
         Ok(())
     }
 
-    /// Makes the next segment, a piece at a time; returns whether there is one more now. After a failure nothing is left of it.
-    pub(crate) fn make_step(&mut self) -> Result<bool, Failure> {
-        let made = self.try_step();
+    /// Makes the next segment, of one that nobody reads any more or a piece at a time; returns whether there is one more now. After a
+    /// failure nothing is left of it.
+    pub(crate) fn make_step(&mut self, position: &Position) -> Result<bool, Failure> {
+        let made = self.try_step(position);
         if made.is_err() {
             self.making = None;
             remove_remnant(&*self.disk, &self.folder);
@@ -128,13 +130,16 @@ impl Segments {
         made
     }
 
-    fn try_step(&mut self) -> Result<bool, Failure> {
+    fn try_step(&mut self, position: &Position) -> Result<bool, Failure> {
         let number = self.present.number + self.ready.len() as u64 + 1;
         let mut making = match self.making.take() {
             Some(making) => making,
             None => {
                 let header = SegmentHeader { database: self.database, number, bytes: self.segment_bytes };
-                MakingSegment::begin(&*self.disk, &self.folder, header)?
+                match position.take_spare() {
+                    Some(spare) => MakingSegment::recycle(&*self.disk, &self.folder, spare, header)?,
+                    None => MakingSegment::begin(&*self.disk, &self.folder, header)?,
+                }
             }
         };
         let Some(header) = making.step(&*self.disk, &self.folder, ZEROED_AT_ONCE)? else {

@@ -50,7 +50,51 @@ pub struct BlockImage {
     pub columns: Vec<ColumnImage>,
 }
 
+impl BlockImage {
+    /// Whether a row exists.
+    pub fn exists(&self, row: usize) -> bool {
+        let is_selected = |bits: &[u64]| bits.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1);
+        row < self.rows && self.selection.as_deref().is_none_or(is_selected)
+    }
+
+    /// The string at a place of a column whose cells are views; `None` if it is NULL, or if there is no row.
+    ///
+    /// # Panics
+    /// If the cells of the column are no views.
+    pub fn string(&self, column: usize, row: usize) -> Option<&[u8]> {
+        let image = &self.columns[column];
+        let is_valid = |bits: &[u8]| bits[row / 8] >> (row % 8) & 1 == 1;
+        if !self.exists(row) || !image.validity_bytes().is_none_or(is_valid) {
+            return None;
+        }
+        let cell: &[u8; 16] = image.value_bytes()[row * 16..].first_chunk().expect("views have 16 bytes");
+        let part =
+            |at: usize| u32::from_le_bytes([cell[at], cell[at + 1], cell[at + 2], cell[at + 3]]) as usize;
+        let length = part(0);
+        if length <= 12 {
+            return Some(&cell[4..4 + length]);
+        }
+        let (heap, offset) = (&image.heaps[part(8)], part(12));
+        assert!(offset + length <= heap.length, "strings lie in their heaps");
+        // SAFETY: in bounds; the cell is one of a row that exists, so that its string was written as a whole before, and strings
+        // never change.
+        Some(unsafe { std::slice::from_raw_parts(heap.pointer.add(offset), length) })
+    }
+}
+
 impl ColumnImage {
+    /// The cells, with whatever lies at places without a row.
+    pub fn value_bytes(&self) -> &[u8] {
+        // SAFETY: readable and unchanging for as long as the owner lives, which this image keeps.
+        unsafe { std::slice::from_raw_parts(self.values.pointer, self.values.length) }
+    }
+
+    /// The validity bits, if the column may hold NULL.
+    pub fn validity_bytes(&self) -> Option<&[u8]> {
+        // SAFETY: as above.
+        self.validity.as_ref().map(|bits| unsafe { std::slice::from_raw_parts(bits.pointer, bits.length) })
+    }
+
     /// Memory of this image that is its own, not the table's.
     pub fn copied_bytes(&self) -> usize {
         if self.lent { 0 } else { self.values.length + self.validity.as_ref().map_or(0, |bits| bits.length) }

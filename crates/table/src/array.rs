@@ -204,6 +204,18 @@ impl ColumnArray {
         }
     }
 
+    /// Overwrites the first values with bytes that were copied from an array of this layout, which is not one of views.
+    pub(crate) fn restore_values(&self, bytes: &[u8]) {
+        restore_words(&self.values, bytes);
+    }
+
+    /// Overwrites the first validity bits, if the column may hold NULL.
+    pub(crate) fn restore_validity(&self, bits: &[u8]) {
+        if let Some(validity) = &self.validity {
+            restore_words(validity, bits);
+        }
+    }
+
     /// Writes a cell as [`store`](Self::store) does, to an array that no other code can reach, where no instruction has to
     /// be atomic.
     #[inline]
@@ -286,6 +298,15 @@ impl ColumnArray {
     pub fn memory_bytes(&self) -> usize {
         let chunks: usize = self.chunks().map(|chunk| chunk.bytes()).sum();
         self.values.bytes() + self.validity.as_ref().map_or(0, Area::bytes) + chunks
+    }
+}
+
+/// Overwrites the first words; a part of a word is filled up with zeros.
+fn restore_words(area: &Area, bytes: &[u8]) {
+    for (word, bytes) in area.words(bytes.len().div_ceil(8)).iter().zip(bytes.chunks(8)) {
+        let mut filled = [0; 8];
+        filled[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(filled), Relaxed);
     }
 }
 

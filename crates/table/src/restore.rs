@@ -12,6 +12,7 @@ use crate::key_run::KeyRun;
 use crate::owned::OwnedRow;
 use crate::storage::Storage;
 use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, SqlState, Timestamp};
+use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
 
 /// The largest number of a block that is believed: more rows than that have never been in one table.
@@ -95,7 +96,7 @@ impl Storage {
         Ok(())
     }
 
-    fn block_to_restore(&self, row: RowId, is_insertion: bool) -> Result<&RowBlock> {
+    pub(crate) fn block_to_restore(&self, row: RowId, is_insertion: bool) -> Result<&RowBlock> {
         let number = row.block();
         if row.provisional_number().is_some() || number >= BLOCKS_MAX {
             return Err(misfit("a place that no row has had"));
@@ -123,7 +124,7 @@ impl Storage {
                 (Cell::Word(_), layout) => !matches!(layout, CellLayout::Wide | CellLayout::View),
                 (Cell::Wide(_), layout) => layout == CellLayout::Wide,
                 (Cell::Bytes(bytes), layout) => {
-                    let is_text = data_type.is_text() || data_type.is_document();
+                    let is_text = fits_text(data_type);
                     layout == CellLayout::View && (!is_text || std::str::from_utf8(bytes).is_ok())
                 }
             }
@@ -176,8 +177,13 @@ impl Storage {
     }
 }
 
+/// Whether the bytes of such a column have to be UTF-8.
+pub(crate) fn fits_text(data_type: DataType) -> bool {
+    data_type.is_text() || data_type.is_document() || data_type == DataType::Number
+}
+
 #[cold]
-fn misfit(what: &str) -> Error {
+pub(crate) fn misfit(what: &str) -> Error {
     Error::new(SqlState::DataCorrupted, format!("the log tells of {what}"))
 }
 
@@ -185,7 +191,7 @@ fn misfit(what: &str) -> Error {
 mod tests {
     use super::*;
     use crate::{ColumnDefinition, TableDefinition};
-    use ankerdb_value::{DataType, Value};
+    use ankerdb_value::Value;
 
     fn table() -> crate::Table {
         let definition = TableDefinition::new("t")

@@ -265,6 +265,7 @@ impl Transaction {
                 self.buffers.to_sweep = self.table_to_sweep();
             }
         }
+        self.end_redo();
         self.manager.old_records.note(&record, commit);
         failpoint::step("commit finished");
         Ok(commit)

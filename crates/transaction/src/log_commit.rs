@@ -41,7 +41,7 @@ impl Transaction {
         definitions: &[u8],
         pin: &mut Guard,
     ) -> Result<()> {
-        (redo.number, redo.reserved) = (0, None);
+        (redo.large, redo.reserved) = (None, None);
         redo.writer.begin(definitions)?;
         self.send_ahead(redo)?;
         for (place, write) in self.writes.writes.iter().enumerate() {
@@ -82,8 +82,9 @@ impl Transaction {
                 self.tell_loaded(redo, table, loaded, pin)?;
             }
         }
-        if redo.number > 0 || !redo.writer.is_empty() {
-            let record = redo.writer.finish(redo.number);
+        let number = redo.number();
+        if number > 0 || !redo.writer.is_empty() {
+            let record = redo.writer.finish(number);
             redo.reserved = Some(self.buffer().reserve(record.len())?);
         }
         Ok(())
@@ -107,11 +108,9 @@ impl Transaction {
         if redo.writer.bytes.len() < logging.part_bytes {
             return Ok(());
         }
-        if redo.number == 0 {
-            redo.number = logging.next_number();
-        }
+        let number = redo.large.get_or_insert_with(|| logging.begin_large()).number;
         let send = |record: &[u8]| self.buffer().append_ahead(PART, record, &|| self.check_interrupt());
-        redo.writer.send_pieces(redo.number, logging.part_bytes, send)
+        redo.writer.send_pieces(number, logging.part_bytes, send)
     }
 
     fn buffer(&self) -> &Arc<Appender> {
@@ -128,6 +127,12 @@ impl Transaction {
     /// Takes the record back.
     pub(crate) fn forget_redo(&mut self) {
         self.buffers.redo.reserved = None;
+        self.buffers.redo.large = None;
+    }
+
+    /// The commit has finished: the watermark may pass it.
+    pub(crate) fn end_redo(&mut self) {
+        self.buffers.redo.large = None;
     }
 
     /// Returns when what was committed up to here is on disk, unless the session does not wait for that.

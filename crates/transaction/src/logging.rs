@@ -2,7 +2,9 @@
 
 use crate::redo::RedoWriter;
 use ankerdb_base::{Result, Timestamp};
-use ankerdb_log::{Appender, Log, Reservation};
+use ankerdb_log::{Appender, Log, LogStart, Reservation};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +21,7 @@ pub(crate) struct Logging {
     buffers: Vec<Arc<Appender>>,
     /// The number of the next large transaction of this run.
     numbers: AtomicU64,
+    ahead: Arc<Ahead>,
     /// Bytes of a record from which on it goes ahead, and of each record that does.
     pub part_bytes: usize,
 }
@@ -28,7 +31,7 @@ impl Logging {
     pub(crate) fn to(log: Arc<Log>) -> Logging {
         let buffers = (0..BUFFERS).map(|_| log.appender()).collect();
         let part_bytes = PART_BYTES.min(log.record_bytes_max());
-        Logging { log, buffers, numbers: AtomicU64::new(1), part_bytes }
+        Logging { log, buffers, numbers: AtomicU64::new(1), ahead: Arc::default(), part_bytes }
     }
 
     /// The buffer of the worker with this number.
@@ -36,9 +39,25 @@ impl Logging {
         &self.buffers[worker % BUFFERS]
     }
 
-    /// A number for a large transaction.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
+    /// A number for a large transaction, which is about to send its first part.
+    pub(crate) fn begin_large(&self) -> LargeRecord {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.ahead.0.lock().insert(number, self.log.position());
+        LargeRecord { number, ahead: self.ahead.clone() }
+    }
+
+    /// From where on the log has everything of transactions that have not finished at the call: their records may be appended already,
+    /// and their parts long before.
+    pub(crate) fn unfinished_from(&self) -> LogStart {
+        // The position first: who has sent a part before it is in the list then.
+        let position = self.log.position();
+        let ahead = self.ahead.0.lock();
+        ahead.values().copied().chain([position]).min_by_key(|start| start.segment).unwrap_or(position)
+    }
+
+    /// The log itself.
+    pub(crate) fn log(&self) -> &Arc<Log> {
+        &self.log
     }
 
     /// Returns when the commits up to here are on disk.
@@ -66,17 +85,38 @@ impl Logging {
     }
 }
 
+/// Transactions of which parts have gone ahead, and where the log was when they sent the first one.
+#[derive(Default)]
+struct Ahead(Mutex<BTreeMap<u64, LogStart>>);
+
+/// A large transaction that has sent parts ahead. While this lives, the log is kept from its first part on.
+pub(crate) struct LargeRecord {
+    pub number: u64,
+    ahead: Arc<Ahead>,
+}
+
+impl Drop for LargeRecord {
+    fn drop(&mut self) {
+        self.ahead.0.lock().remove(&self.number);
+    }
+}
+
 /// A record under way.
 #[derive(Default)]
 pub(crate) struct Redo {
     pub writer: RedoWriter,
-    /// The number under which parts have gone ahead; 0 if none have.
-    pub number: u64,
+    /// Of a transaction of which parts have gone ahead, until it has finished.
+    pub large: Option<LargeRecord>,
     /// Room for the record, once it is whole. None if there is nothing to tell.
     pub reserved: Option<Reservation>,
 }
 
 impl Redo {
+    /// The number under which parts have gone ahead; 0 if none have.
+    pub(crate) fn number(&self) -> u64 {
+        self.large.as_ref().map_or(0, |large| large.number)
+    }
+
     /// Whether it keeps more memory than most commits need.
     pub(crate) fn is_large(&self) -> bool {
         self.writer.bytes.capacity() > BYTES_KEPT

@@ -10,7 +10,7 @@ use crate::relations::Relations;
 use crate::retired::{collect_retired, free_retired};
 use crate::worker::{Worker, Workers};
 use ankerdb_base::{DatabaseId, Error, Result, SqlState, TableId, Timestamp};
-use ankerdb_log::Log;
+use ankerdb_log::{Log, LogStart};
 use ankerdb_memory::account;
 use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotOrigin, SnapshotStrategy, TightLoops};
 use ankerdb_sync::commit_order::CommitOrder;
@@ -129,6 +129,11 @@ impl TransactionManager {
         self.tables.fetch_max(end, Ordering::Relaxed);
     }
 
+    /// Behind the largest number of a table so far.
+    pub fn tables_end(&self) -> u32 {
+        self.tables.load(Ordering::Relaxed)
+    }
+
     /// Says where the tables of foreign keys are found. To be called once, before the first transaction.
     pub fn set_relations(&self, relations: Weak<dyn Relations>) {
         let _ = self.relations.set(relations);
@@ -183,6 +188,33 @@ impl TransactionManager {
     /// `IoError` if the log is closed: then nobody knows.
     pub fn wait_until_durable(&self, commit: Timestamp) -> Result<()> {
         self.logging.get().map_or(Ok(()), |logging| logging.wait_until_durable(commit))
+    }
+
+    /// From where on the log has all commits but those up to the timestamp there, which are visible. Waits for commits under way. `None`
+    /// if there is no log.
+    ///
+    /// What lies in front of that place was appended before the call, by transactions that had drawn their timestamps or are in the list
+    /// of those which send parts ahead; so a timestamp that is drawn last *after* both were looked at covers all others.
+    pub fn checkpoint_start(&self) -> Option<LogStart> {
+        let start = self.logging.get()?.unfinished_from();
+        let timestamp = self.order.drawn();
+        self.order.wait_until_visible(timestamp);
+        Some(LogStart { timestamp, ..start })
+    }
+
+    /// Returns when everything that has been drawn up to the call is visible and on disk; its timestamp.
+    ///
+    /// # Errors
+    /// `IoError` if the log is closed.
+    pub fn make_durable(&self) -> Result<Timestamp> {
+        let timestamp = self.order.drawn();
+        self.order.wait_until_visible(timestamp);
+        self.wait_until_durable(timestamp).map(|()| timestamp)
+    }
+
+    /// The log that commits are told to.
+    pub fn log(&self) -> Option<&Arc<Log>> {
+        self.logging.get().map(Logging::log)
     }
 
     /// Writes to the log what there is, and ends it: commits fail from now on.

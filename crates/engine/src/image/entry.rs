@@ -52,7 +52,7 @@ mod domain {
 
 pub(super) fn push_sequence(out: &mut Writer, known: &Sequence) {
     let SequenceDefinition { start, increment, minimum, maximum, .. } = *known.definition();
-    let SequenceCount { changes, last, is_used } = known.count();
+    let SequenceCount { changes, last, is_used } = known.told();
     out.field(sequence::NUMBER, |out| out.u64(known.number()));
     out.field(sequence::COUNT, |out| {
         out.u64(changes);

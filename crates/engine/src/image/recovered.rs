@@ -112,6 +112,11 @@ impl RecoveredCatalog {
         }
     }
 
+    /// Notes that numbers up to here were given to schemas, sequences and the like.
+    pub fn note_numbers(&mut self, last: u64) {
+        self.numbers_last = self.numbers_last.max(last);
+    }
+
     /// Notes that the number was that of a table, if only of one that has gone: no other one gets it.
     pub fn note_table(&mut self, number: u32) {
         self.tables_end = self.tables_end.max(number.saturating_add(1));

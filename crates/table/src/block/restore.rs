@@ -2,8 +2,11 @@
 
 use super::RowBlock;
 use super::install::raise;
+use crate::array::RawCell;
+use crate::block_image::{ImageColumn, Rows};
 use crate::cell::Cell;
 use crate::header::Header;
+use crate::restore::misfit;
 use ankerdb_base::{ROWS_PER_BLOCK, Result, Timestamp};
 use crossbeam_epoch::Guard;
 use std::sync::atomic::Ordering;
@@ -47,5 +50,75 @@ impl RowBlock {
         };
         self.change_cells(row, new, changes, &mut views.into_iter(), pin, announce, |_| ());
         Ok(())
+    }
+
+    /// Overwrites the values of a column that has never had any.
+    pub(crate) fn restore_values(
+        &self,
+        column: usize,
+        image: &ImageColumn<'_>,
+        values: &[u8],
+        rows: &Rows,
+        pin: &Guard,
+    ) {
+        let writing = self.columns.begin_write();
+        let array = self.array_to_write(&writing, column, pin);
+        array.restore_values(values);
+        match image.validity {
+            Some(bits) => array.restore_validity(bits),
+            None => array.restore_validity(&[u8::MAX; ROWS_PER_BLOCK / 8][..rows.words() * 8]),
+        }
+        let Some(zone) = &self.zones[column] else { return };
+        let (mut min, mut max) = (i64::MAX, i64::MIN);
+        for row in rows.0.iter().filter(|row| image.is_valid(**row)) {
+            if let RawCell::Word(word) = array.load(*row) {
+                (min, max) = (min.min(word as i64), max.max(word as i64));
+            }
+        }
+        if min <= max {
+            zone.widen(Cell::bigint(min));
+            zone.widen(Cell::bigint(max));
+        }
+    }
+
+    /// Writes the strings of a column that has never had any.
+    ///
+    /// # Errors
+    /// `DataCorrupted` if text is not UTF-8; 53200 and 54000 if there is no room.
+    pub(crate) fn restore_strings(
+        &self,
+        column: usize,
+        strings: Vec<(usize, Cell<'_>)>,
+        is_text: bool,
+        change: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
+        pin: &Guard,
+    ) -> Result<()> {
+        let writing = self.columns.begin_write();
+        let array = self.array_to_write(&writing, column, pin);
+        for (row, cell) in strings {
+            let Cell::Bytes(bytes) = cell else {
+                array.store(row, cell, None);
+                continue;
+            };
+            let other = change(bytes);
+            let bytes = other.as_deref().unwrap_or(bytes);
+            if is_text && std::str::from_utf8(bytes).is_err() {
+                return Err(misfit("text that is not UTF-8"));
+            }
+            let cell = Cell::Bytes(bytes);
+            let view = cell.long_bytes().map(|bytes| array.place(bytes)).transpose()?;
+            array.store(row, cell, view);
+        }
+        Ok(())
+    }
+
+    /// Gives slots their rows, whose cells have been written, as of a timestamp.
+    pub(crate) fn restore_rows(&self, rows: &[usize], timestamp: Timestamp) {
+        raise(&self.insertion, timestamp);
+        let header = Header::committed(timestamp, true);
+        for &row in rows {
+            self.exists.set(row);
+            self.rows[row].header.store(header.0, Ordering::Release);
+        }
     }
 }

@@ -1,0 +1,35 @@
+//! Checkpoints: images of blocks in files, and the manifest that says which of them, together with the log, are the database.
+//!
+//! | file | question it answers |
+//! | --- | --- |
+//! | `bytes` | how are numbers read from bytes that may be damaged? |
+//! | `image` | which bytes are a block's image? |
+//! | `manifest` | which images count, and from where on is the log needed? |
+//! | `files` | which files are there, and which of them may go? |
+//! | `writer` | how are images written, at which rate, and when are they on disk? |
+//! | `reader` | how do images come back, on all processors? |
+//!
+//! ```text
+//! writer    image of each changed block, at a timestamp of its own ──► 0000000000000007.blocks   synced
+//! manifest  all images that count, the catalog, where the log begins ──► checkpoint              renamed into place
+//! then      files without an image that counts, and segments in front of that place, go
+//! ```
+//!
+//! `docs/design/checkpoints.md` says why, and draws the bytes.
+//!
+//! # Not here
+//! What is in the catalog, when a checkpoint is due, transactions. The caller says which blocks have changed.
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod files;
+mod image;
+mod manifest;
+mod reader;
+mod writer;
+
+pub use files::{FolderOfImages, Leftovers};
+pub use image::BlockName;
+pub use manifest::{ImagePlace, Manifest, NotSwitched};
+pub use reader::{Load, read_images};
+pub use writer::{Pace, Writer};

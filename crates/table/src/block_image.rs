@@ -1,0 +1,135 @@
+//! A block as it was copied at one timestamp, and putting it back into a table.
+
+use crate::cell::{Cell, CellLayout};
+use crate::restore::{fits_text, misfit};
+use crate::storage::Storage;
+use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, Timestamp};
+use crossbeam_epoch::Guard;
+
+/// A column of a block's image.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageColumn<'a> {
+    /// How its cells lay in memory.
+    pub layout: CellLayout,
+    /// Validity bits, 1 = not NULL, in whole words; `None` if no cell is NULL.
+    pub validity: Option<&'a [u8]>,
+    /// The values; of strings their lengths, 4 bytes each.
+    pub values: &'a [u8],
+    /// The bytes of all strings, one behind the other.
+    pub strings: &'a [u8],
+}
+
+/// A block's image: the state of its rows as of one timestamp.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageOfBlock<'a> {
+    /// The number of the block.
+    pub number: usize,
+    /// Everything committed up to here is in it, and nothing else.
+    pub timestamp: Timestamp,
+    /// How many slots count.
+    pub rows: usize,
+    /// Bits of those that have rows, in whole words.
+    pub exists: &'a [u8],
+    /// One for each column.
+    pub columns: &'a [ImageColumn<'a>],
+}
+
+/// What the bytes of a string are to be instead, if they are to be other ones: column, bytes.
+pub type ChangeBytes<'a> = &'a (dyn Fn(usize, &[u8]) -> Option<Vec<u8>> + Sync);
+
+impl Storage {
+    /// Makes the table so many blocks long, for images to be put into them.
+    ///
+    /// # Errors
+    /// 53200 without memory.
+    pub fn add_blocks_to_restore(&self, count: usize) -> Result<()> {
+        match count.checked_sub(1) {
+            Some(last) => self.block_to_restore(RowId::new(last, 0), true).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts the rows of an image into a block which is there and has none. Several threads may do so for several blocks.
+    ///
+    /// # Errors
+    /// `DataCorrupted` if the image is not one of a block of this table; 53200 and 54000 without memory.
+    pub fn restore_block(
+        &self,
+        image: &ImageOfBlock<'_>,
+        change: ChangeBytes<'_>,
+        pin: &Guard,
+    ) -> Result<()> {
+        let words = image.rows.div_ceil(64) * 8;
+        let is_sound = image.rows <= ROWS_PER_BLOCK
+            && image.exists.len() == words
+            && image.columns.len() == self.types().len()
+            && image.number < self.block_count();
+        if !is_sound {
+            return Err(misfit("an image of another block"));
+        }
+        let rows = Rows::of(image.exists, image.rows);
+        let block = self.block(image.number);
+        for (column, cells) in image.columns.iter().enumerate() {
+            let (data_type, nullable) = self.types()[column];
+            let fixed = cells.layout.bytes(image.rows);
+            let is_string = cells.layout == CellLayout::View;
+            let is_sound = cells.layout == CellLayout::of(data_type)
+                && cells.values.len() >= if is_string { image.rows * 4 } else { fixed }
+                && cells.validity.is_none_or(|bits| nullable && bits.len() == words);
+            if !is_sound {
+                return Err(misfit("an image with other columns than the table has"));
+            }
+            if is_string {
+                let is_text = fits_text(data_type);
+                let all = strings(cells, &rows)?;
+                block.restore_strings(column, all, is_text, &|bytes| change(column, bytes), pin)?;
+            } else {
+                block.restore_values(column, cells, &cells.values[..fixed], &rows, pin);
+            }
+        }
+        block.restore_rows(&rows.0, image.timestamp);
+        Ok(())
+    }
+}
+
+/// The rows that exist.
+pub(crate) struct Rows(pub(crate) Vec<usize>);
+
+impl Rows {
+    fn of(bits: &[u8], rows: usize) -> Rows {
+        Rows((0..rows).filter(|row| bit(bits, *row)).collect())
+    }
+
+    /// Words of bits that cover them.
+    pub(crate) fn words(&self) -> usize {
+        self.0.last().map_or(0, |last| last / 64 + 1)
+    }
+}
+
+pub(crate) fn bit(bits: &[u8], row: usize) -> bool {
+    bits[row / 8] >> (row % 8) & 1 == 1
+}
+
+impl ImageColumn<'_> {
+    /// Whether a cell of a row that exists is not NULL.
+    pub(crate) fn is_valid(&self, row: usize) -> bool {
+        self.validity.is_none_or(|bits| bit(bits, row))
+    }
+}
+
+/// The rows that exist, with their strings.
+fn strings<'a>(column: &ImageColumn<'a>, rows: &Rows) -> Result<Vec<(usize, Cell<'a>)>> {
+    let (mut left, mut found) = (column.strings, Vec::with_capacity(rows.0.len()));
+    for &row in &rows.0 {
+        let length = column.values[row * 4..].first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
+        if !column.is_valid(row) {
+            found.push((row, Cell::Null));
+            continue;
+        }
+        let (bytes, rest) =
+            left.split_at_checked(length as usize).ok_or_else(|| misfit("an image without its strings"))?;
+        left = rest;
+        found.push((row, Cell::Bytes(bytes)));
+    }
+    Ok(found)
+}
