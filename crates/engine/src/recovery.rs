@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Where and how a database is kept.
 #[derive(Clone)]
@@ -317,8 +318,7 @@ impl Rows {
         for Restored { table, images, .. } in self.tables.values() {
             Storage::of(table).add_blocks_to_restore(images.len())?;
         }
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        read_images(place, manifest, threads, &LoadRows { tables: &self.tables, progress })
+        read_images(place, manifest, processors(), &LoadRows { tables: &self.tables, progress })
     }
 
     fn commit(&mut self, record: &Record) -> Result<()> {
@@ -346,15 +346,45 @@ impl Rows {
     }
 
     fn end(self, last: Timestamp) -> Result<()> {
+        let mut tasks = Vec::new();
         for Restored { table, .. } in self.tables.values() {
             let storage = Storage::of(table);
             storage.end_restoring(last, &crossbeam_epoch::pin());
+            let blocks = storage.block_count();
             for (_, index) in table.maintained_indexes() {
-                storage.restore_index(index)?;
+                let starts = (0..blocks).step_by(BLOCKS_AT_ONCE);
+                let ranges = starts.map(|start| start..blocks.min(start + BLOCKS_AT_ONCE));
+                tasks.extend(ranges.map(|range| (storage, index, range)));
             }
         }
-        Ok(())
+        on_all_processors(&tasks, |(storage, index, range)| storage.restore_entries(index, range.clone()))
     }
+}
+
+/// Blocks of which one thread enters the keys into an index.
+const BLOCKS_AT_ONCE: usize = 64;
+
+/// Does all tasks, in any order, until one fails.
+fn on_all_processors<T: Sync>(tasks: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let run = || {
+        while !has_failed.load(Ordering::Relaxed)
+            && let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            work(task).inspect_err(|_| has_failed.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..processors().min(tasks.len())).map(|_| scope.spawn(run)).collect();
+        others.into_iter().fold(run(), |outcome, other| {
+            outcome.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    })
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Images on their way into tables.

@@ -45,7 +45,7 @@ pub(crate) enum Command {
         tag: &'static str,
         name: String,
     },
-    /// VACUUM, ANALYZE and CHECKPOINT, which there is nothing to do for: the tag, and the tables and columns that must exist.
+    /// VACUUM, ANALYZE and CHECKPOINT: the tag, and the tables and columns that must exist.
     Maintain {
         tag: &'static str,
         tables: Vec<(ast::ObjectName, Vec<ast::Ident>)>,

@@ -14,6 +14,7 @@ use crate::storage::Storage;
 use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, SqlState, Timestamp};
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
+use std::ops::Range;
 
 /// The largest number of a block that is believed: more rows than that have never been in one table.
 const BLOCKS_MAX: usize = 1 << 28;
@@ -151,14 +152,15 @@ impl Storage {
         }
     }
 
-    /// Fills an index with the keys of all rows, which are in their newest state.
+    /// Enters the keys of all rows of some blocks, which are in their newest state, into an index. Several threads may do so for several
+    /// blocks.
     ///
     /// # Errors
     /// 53200 without memory; those of expressions over the row.
-    pub fn restore_index(&self, index: &Index) -> Result<()> {
-        let (mut run, mut next) = (KeyRun::new(), 0);
+    pub fn restore_entries(&self, index: &Index, blocks: Range<usize>) -> Result<()> {
+        let (mut run, mut next) = (KeyRun::new(), blocks.start);
         loop {
-            while next < self.block_count() && !run.is_full() {
+            while next < blocks.end && !run.is_full() {
                 let pin = crossbeam_epoch::pin();
                 for offset in self.block(next).exists().rows() {
                     let row = RowId::new(next, offset);
@@ -241,7 +243,7 @@ mod tests {
         assert_eq!(rows(storage), expected);
         assert_eq!(storage.free_slots(), 2 * ROWS_PER_BLOCK - 2);
         let index = storage.indexes().get(0).expect("a primary key");
-        storage.restore_index(index).unwrap();
+        storage.restore_entries(index, 0..storage.block_count()).unwrap();
         let mut entries = Vec::new();
         Entries::of(index).visit_all(|_, row| {
             entries.push(RowId(row));

@@ -224,10 +224,14 @@ impl SqlSession {
         })
     }
 
-    /// VACUUM, ANALYZE and CHECKPOINT: memory is reclaimed, and statistics are counted, by themselves.
+    /// VACUUM and ANALYZE, for which there is nothing to do: memory is reclaimed, and statistics are counted, by themselves. CHECKPOINT.
     fn maintain(&mut self, tag: &str, tables: &[(ast::ObjectName, Vec<ast::Ident>)]) -> Result<()> {
         if tag == "VACUUM" {
             self.prepare_alone(tag)?;
+        }
+        if tag == "CHECKPOINT" {
+            let interrupt = self.runner.interrupt();
+            self.runner.engine.database().checkpoint(&|| interrupt.check())?;
         }
         let catalog = self.runner.catalog();
         for (name, columns) in tables {
