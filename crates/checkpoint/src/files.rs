@@ -42,14 +42,13 @@ fn file_number(name: &str) -> Option<u64> {
 }
 
 impl FolderOfImages {
-    /// The manifest, if there is one. What it does not name is removed.
+    /// The manifest, if there is one. What it does not name is removed. The names in the folder have been synced, which the log does: one
+    /// that was not must not be built upon.
     ///
     /// # Errors
     /// Those of [`Manifest::read`] and of the disk.
     pub fn open(&self) -> Result<Option<Manifest>> {
         let manifest = Manifest::read(&*self.disk, &self.folder, self.database)?;
-        // A name that was not synced must not be built upon.
-        self.disk.sync_folder(&self.folder).map_err(failed("sync the folder", &self.folder))?;
         self.clean(manifest.as_ref().unwrap_or(&Manifest::default()))?;
         Ok(manifest)
     }

@@ -2,7 +2,7 @@
 
 use ankerdb_base::{DatabaseId, Result, RowId, SqlState, TableId, Timestamp};
 use ankerdb_checkpoint::*;
-use ankerdb_log::simulated::SimulatedDisk;
+use ankerdb_log::simulated::{Fault, SimulatedDisk};
 use ankerdb_log::{Disk, LogStart, SystemDisk};
 use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotOrigin, SnapshotStrategy};
 use ankerdb_sync::memory_limit::MemoryLimit;
@@ -90,8 +90,12 @@ fn place(disk: Arc<dyn Disk>, folder: &str) -> FolderOfImages {
     FolderOfImages { disk, folder: PathBuf::from(folder), database: DATABASE }
 }
 
-/// A checkpoint of the table.
+/// The first checkpoint of the table.
 fn write(place: &FolderOfImages, table: &Table) -> Result<Manifest> {
+    write_next(place, table, &Manifest::default())
+}
+
+fn write_next(place: &FolderOfImages, table: &Table, before: &Manifest) -> Result<Manifest> {
     let readers = ActiveReaders::new();
     let slot = readers.register();
     slot.enter(|| AT);
@@ -100,8 +104,8 @@ fn write(place: &FolderOfImages, table: &Table) -> Result<Manifest> {
     let snapshot = Snapshot::new(origin, AT, Arc::new(slot), SnapshotStrategy::InPlace, counters);
     let columns: Vec<usize> = (0..types().len()).collect();
     let layouts: Vec<CellLayout> = columns.iter().map(|column| table.layout(*column)).collect();
-    let mut manifest = Manifest::default().next();
-    let mut writer = Writer::new(place.clone(), 1);
+    let mut manifest = before.next();
+    let mut writer = Writer::new(place.clone(), before.next_file());
     for block in 0..2 {
         let image = snapshot.read_block(table, block, &columns)?;
         let name = BlockName { table: 7, block: block as u32 };
@@ -111,7 +115,7 @@ fn write(place: &FolderOfImages, table: &Table) -> Result<Manifest> {
     manifest.start = LogStart { segment: 3, chunks: 17, incarnation: 2, timestamp: Timestamp(900) };
     (manifest.last_timestamp, manifest.chunks) = (AT, 20);
     manifest.catalog = b"a catalog".to_vec();
-    manifest.name_files(&Manifest::default(), lengths);
+    manifest.name_files(before, lengths);
     manifest.switch(&*place.disk, &place.folder, DATABASE).map_err(|failure| failure.error)?;
     Ok(manifest)
 }
@@ -241,6 +245,36 @@ fn files_that_are_mostly_unused_are_written_anew() {
     next.images.extend([(name(0), at(3, 1_000)), (name(1), at(2, 1_001))]);
     next.name_files(&manifest, [(3, 1_064)]);
     assert_eq!(next.files.into_iter().collect::<Vec<_>>(), [(2, 6_000), (3, 1_064)]);
+}
+
+/// Of two checkpoints, the second one made while the power goes at some operation, one is there as a whole.
+#[test]
+fn the_power_may_go_at_any_operation() {
+    let (first, second) = (filled(DatabaseId::new()), filled(DatabaseId::new()));
+    let storage = Storage::of(&second);
+    (300..320).for_each(|number| insert(storage, RowId::new(1, number), number));
+    let folder = Path::new("data");
+    let (mut firsts, mut seconds) = (0, 0);
+    for moment in 1.. {
+        let mut is_over = true;
+        for seed in 0..20 {
+            let disk = SimulatedDisk::new();
+            let own = place(Arc::new(disk.clone()), "data");
+            disk.create_folder(folder).unwrap();
+            let former = write(&own, &first).unwrap();
+            disk.plan(disk.operations() + moment, Fault::PowerLoss);
+            is_over &= write_next(&own, &second, &former).is_ok();
+            let own = place(Arc::new(disk.after_power_loss(seed)), "data");
+            let (_, table) = read(&own).unwrap_or_else(|error| panic!("operation {moment}: {error:?}"));
+            let found = rows(&table);
+            assert!(found == rows(&first) || found == rows(&second), "operation {moment}");
+            *(if found == rows(&first) { &mut firsts } else { &mut seconds }) += 1;
+        }
+        if is_over {
+            break;
+        }
+    }
+    assert!(firsts > 20 && seconds > 20, "{firsts} and {seconds}");
 }
 
 /// The folder that format version 1 has made of [`filled`].

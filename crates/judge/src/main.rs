@@ -99,10 +99,11 @@ fn crashed(arguments: &Arguments) -> Result<ExitCode, String> {
     crash::empty_folder(&plan.folder).map_err(told)?;
     let report = crash::run(&plan).map_err(told)?;
     println!(
-        "crash: seed {seed}, {} kills, {} of a recovery, {} commits acknowledged, {} violations",
+        "crash: seed {seed}, {} kills, {} of a recovery, {} commits acknowledged, {} checkpoints, {} violations",
         report.kills + report.kills_in_recovery,
         report.kills_in_recovery,
         report.commits,
+        report.checkpoints,
         report.violations.len()
     );
     report.violations.iter().for_each(|violation| println!("  {violation}"));

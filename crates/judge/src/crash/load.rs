@@ -5,6 +5,7 @@ use crate::wire::Client;
 use std::io;
 use std::net::SocketAddr;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Connections that transfer money.
 pub(super) const TRANSFERS: usize = 4;
@@ -60,6 +61,8 @@ pub(super) struct Acknowledged {
     pub batches_deleted: Counted,
     pub steps: Counted,
     pub keys: Counted,
+    /// Checkpoints, which change nothing.
+    pub checkpoints: u64,
 }
 
 impl Acknowledged {
@@ -110,7 +113,7 @@ impl Load {
         seed: u64,
     ) -> io::Result<Load> {
         let mut workers = Vec::new();
-        for kind in 0..TRANSFERS + 4 {
+        for kind in 0..TRANSFERS + 5 {
             let mut client = Client::connect(address, "judge", "ankerdb")?;
             let (mut known, mut random) = (known.clone(), fastrand::Rng::with_seed(seed ^ kind as u64));
             workers.push(thread::spawn(move || {
@@ -123,7 +126,8 @@ impl Load {
                         Some(0) => batch(&mut client, &mut known),
                         Some(1) => step(&mut client, &mut known),
                         Some(2) => keys(&mut client, &mut known),
-                        Some(_) => look(&mut client, &mut known),
+                        Some(3) => look(&mut client, &mut known),
+                        Some(_) => checkpoint(&mut client, &mut known, &mut random),
                     };
                     if let Err(error) = done {
                         break error;
@@ -151,7 +155,8 @@ impl Load {
                 Some(0) => (known.batches, known.batches_deleted) = (own.batches, own.batches_deleted),
                 Some(1) => known.steps = own.steps,
                 Some(2) => known.keys = own.keys,
-                Some(_) => known.seen = own.seen,
+                Some(3) => known.seen = own.seen,
+                Some(_) => known.checkpoints = own.checkpoints,
             }
         }
         failures
@@ -236,6 +241,15 @@ fn keys(client: &mut Client, known: &mut Acknowledged) -> io::Result<()> {
         number % TAGS,
     );
     known.keys.advance(client, &sql).map(drop)
+}
+
+/// Makes a checkpoint after a while.
+fn checkpoint(client: &mut Client, known: &mut Acknowledged, random: &mut fastrand::Rng) -> io::Result<()> {
+    thread::sleep(Duration::from_millis(random.u64(0..80)));
+    if commit(client, "CHECKPOINT")? {
+        known.checkpoints += 1;
+    }
+    Ok(())
 }
 
 /// Reads what others have committed: it may know of nothing that a kill undoes.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! load     one connection each: transfers and their journal, the same without waiting for the disk, batches of many rows, definitions,
-//!          keys that come and go, a reader
+//!          keys that come and go, a reader, checkpoints
 //! kill     SIGKILL after a random time; now and then once more in the middle of the recovery
 //! check    every acknowledged commit, no half transaction, indexes as their tables, what the reader had seen
 //! ```
@@ -54,6 +54,8 @@ pub struct Report {
     pub kills_in_recovery: u64,
     /// Commits that were acknowledged.
     pub commits: u64,
+    /// Checkpoints that were made.
+    pub checkpoints: u64,
     /// What was wrong; none if all is well.
     pub violations: Vec<String>,
 }
@@ -115,6 +117,7 @@ pub fn run(plan: &Plan) -> io::Result<Report> {
         let wrong = check::check(&mut server.connect()?, &mut known)?;
         report.violations.extend(wrong.into_iter().map(|told| format!("round {round}: {told}")));
         report.commits = known.commits();
+        report.checkpoints = known.checkpoints;
         if !report.violations.is_empty() {
             break;
         }
