@@ -99,7 +99,7 @@ impl Writer {
         written
     }
 
-    fn put(&mut self, header: &ImageHeader, bytes: &mut Vec<u8>) -> Result<ImagePlace> {
+    fn put(&mut self, header: &ImageHeader, bytes: &mut [u8]) -> Result<ImagePlace> {
         let length = bytes.len() as u64;
         let database = self.place.database;
         let present = self.present()?;

@@ -56,8 +56,11 @@ fn values(number: usize) -> Vec<Value> {
 
 fn insert(storage: &Storage, row: RowId, number: usize) {
     let (values, types) = (values(number), types());
-    let cells: Vec<Cell<'_>> =
-        values.iter().zip(&types).map(|(value, (data_type, _))| Cell::of(value, *data_type).unwrap()).collect();
+    let cells: Vec<Cell<'_>> = values
+        .iter()
+        .zip(&types)
+        .map(|(value, (data_type, _))| Cell::of(value, *data_type).unwrap())
+        .collect();
     let change = RestoredChange::Insert(&cells);
     storage.restore(row, Timestamp(number as u64 + 1), change, &crossbeam_epoch::pin()).unwrap();
 }
@@ -66,7 +69,9 @@ fn insert(storage: &Storage, row: RowId, number: usize) {
 fn filled(database: DatabaseId) -> Table {
     let table = table(database);
     let storage = Storage::of(&table);
-    (0..200).filter(|number| number % 7 != 0).for_each(|number| insert(storage, RowId::new(0, number), number));
+    (0..200)
+        .filter(|number| number % 7 != 0)
+        .for_each(|number| insert(storage, RowId::new(0, number), number));
     insert(storage, RowId::new(1, 70), 201);
     let gone = RestoredChange::Delete;
     storage.restore(RowId::new(0, 199), Timestamp(300), gone, &crossbeam_epoch::pin()).unwrap();
@@ -77,7 +82,12 @@ fn rows(table: &Table) -> Vec<(RowId, Vec<Value>)> {
     let (storage, pin) = (Storage::of(table), crossbeam_epoch::pin());
     let blocks = 0..storage.block_count();
     let all = blocks.flat_map(|number| {
-        storage.block(number).exists().rows().map(move |offset| RowId::new(number, offset)).collect::<Vec<_>>()
+        storage
+            .block(number)
+            .exists()
+            .rows()
+            .map(move |offset| RowId::new(number, offset))
+            .collect::<Vec<_>>()
     });
     let row = |id: RowId| {
         let cells = (0..types().len()).map(|column| storage.value(id, column, ReadAt::Newest, &pin).unwrap());

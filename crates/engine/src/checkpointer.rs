@@ -1,14 +1,11 @@
 //! The checkpointer: a background thread that makes a checkpoint when one is due.
 
-use crate::database::Database;
 use crate::shared::DatabaseState;
 use ankerdb_base::{Error, Result, SqlState};
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-use crate::checkpoints::CheckpointReport;
 
 /// How often it looks whether one is due.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -63,14 +60,14 @@ impl Checkpointer {
 
 fn look(state: &DatabaseState, stop: &Stop) -> Result<()> {
     let Some(checkpoints) = state.checkpoints.get() else { return Ok(()) };
-    if !checkpoints.is_due(state) {
+    if !checkpoints.is_due(state.to_write()) {
         return Ok(());
     }
     let between = |pause: Duration| match stop.wait(pause) {
         true => Err(Error::new(SqlState::AdminShutdown, "the database is closed")),
         false => Ok(()),
     };
-    let made = checkpoints.make_at_rate(state, &between);
+    let made = checkpoints.make_at_rate(state.to_write(), &between);
     checkpoints.note_failure(made.as_ref().err());
     made
 }
@@ -84,31 +81,5 @@ impl Drop for Checkpointer {
         {
             let _ = thread.join();
         }
-    }
-}
-
-impl Database {
-    /// Makes a checkpoint at once, as fast as it goes: what is committed now will not be read from the log any more when the database is
-    /// opened, and the log becomes shorter. Transactions and queries go on meanwhile. `None` if nothing was committed since the last
-    /// one, or if the database is kept in no folder. Costs the writing of the blocks that have changed since; `check` is called
-    /// between two of them, and may end it.
-    ///
-    /// # Errors
-    /// Those of `check`; `DiskFull` and `IoError`, in which case the last checkpoint and the log are as they were.
-    pub fn checkpoint(&self, check: &dyn Fn() -> Result<()>) -> Result<Option<CheckpointReport>> {
-        match self.shared.checkpoints.get() {
-            Some(checkpoints) => checkpoints.make_now(&self.shared, check),
-            None => Ok(None),
-        }
-    }
-
-    /// The last checkpoint that was made since the database was opened.
-    pub fn last_checkpoint(&self) -> Option<CheckpointReport> {
-        self.shared.checkpoints.get()?.last_report()
-    }
-
-    /// Why the last checkpoint in the background was not made, if it was not.
-    pub fn checkpoint_failure(&self) -> Option<Error> {
-        self.shared.checkpoints.get()?.failure()
     }
 }

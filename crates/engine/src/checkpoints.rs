@@ -14,14 +14,15 @@
 use crate::catalog::Catalog;
 use crate::image::{CatalogChange, RecoveredCatalog};
 use crate::sequence::{BYTES, SequenceCount};
-use crate::shared::DatabaseState;
 use ankerdb_base::{Error, Result, SqlState, Timestamp};
 use ankerdb_checkpoint::{BlockName, FolderOfImages, Manifest, Pace, Writer};
 use ankerdb_snapshot::SnapshotStrategy;
 use ankerdb_table::{CellLayout, Storage, Table};
-use parking_lot::Mutex;
+use ankerdb_transaction::TransactionManager;
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// When checkpoints are made, and at which rate.
@@ -62,6 +63,15 @@ pub struct CheckpointReport {
     pub bytes_written: u64,
     /// From its beginning to its end.
     pub duration: Duration,
+}
+
+/// What checkpoints are made of.
+#[derive(Clone, Copy)]
+pub(crate) struct State<'a> {
+    pub manager: &'a TransactionManager,
+    pub catalog: &'a RwLock<Arc<Catalog>>,
+    /// The last number of anything but a table.
+    pub numbers: &'a AtomicU64,
 }
 
 /// The checkpoints of a database.
@@ -114,7 +124,7 @@ impl Checkpoints {
     }
 
     /// Whether one should be made, unless one is being made.
-    pub(crate) fn is_due(&self, state: &DatabaseState) -> bool {
+    pub(crate) fn is_due(&self, state: State<'_>) -> bool {
         let Some((last, log)) = self.last.try_lock().zip(state.manager.log()) else { return false };
         let is_new = state.manager.watermark() > last.manifest.start.timestamp;
         let grown = log.bytes_written().saturating_sub(last.log_bytes);
@@ -124,7 +134,7 @@ impl Checkpoints {
     /// Makes one at once, as fast as it goes; `None` if nothing was committed since the last one. Waits for one that is being made.
     pub(crate) fn make_now(
         &self,
-        state: &DatabaseState,
+        state: State<'_>,
         check: &dyn Fn() -> Result<()>,
     ) -> Result<Option<CheckpointReport>> {
         struct Waits<'a>(&'a AtomicUsize);
@@ -145,14 +155,14 @@ impl Checkpoints {
     }
 
     /// Makes one at the rate that was chosen.
-    pub(crate) fn make_at_rate(&self, state: &DatabaseState, between: Between<'_>) -> Result<()> {
+    pub(crate) fn make_at_rate(&self, state: State<'_>, between: Between<'_>) -> Result<()> {
         let Some(mut last) = self.last.try_lock() else { return Ok(()) };
         self.make(state, &mut last, between).map(drop)
     }
 
     fn make(
         &self,
-        state: &DatabaseState,
+        state: State<'_>,
         last: &mut Last,
         between: Between<'_>,
     ) -> Result<Option<CheckpointReport>> {
@@ -202,7 +212,7 @@ impl Checkpoints {
     /// Everything but the switch. Returns how many images were written.
     fn write(
         &self,
-        state: &DatabaseState,
+        state: State<'_>,
         last: &Last,
         next: &mut Manifest,
         writer: &mut Writer,
@@ -235,7 +245,7 @@ impl Checkpoints {
         Ok(written)
     }
 
-    fn pace(&self, state: &DatabaseState, last: &Last) -> Pace {
+    fn pace(&self, state: State<'_>, last: &Last) -> Pace {
         let log_bytes = state.manager.log().map_or(0, |log| log.bytes_written());
         let is_late = log_bytes.saturating_sub(last.log_bytes) > 3 * self.options.log_bytes;
         let hurries = is_late || self.waiting.load(Ordering::Relaxed) > 0;
@@ -245,7 +255,7 @@ impl Checkpoints {
 
 /// The images of a checkpoint that is being made.
 struct Images<'a> {
-    state: &'a DatabaseState,
+    state: State<'a>,
     before: &'a Manifest,
     /// Files of which all images that count are written anew.
     rewritten: BTreeSet<u64>,
@@ -284,7 +294,7 @@ impl Images<'_> {
 const VERSION: u8 = 1;
 
 /// Numbers that are not given again, how far sequences may have counted, and the catalog's image.
-fn encode_catalog(state: &DatabaseState, catalog: &Catalog) -> Result<Vec<u8>> {
+fn encode_catalog(state: State<'_>, catalog: &Catalog) -> Result<Vec<u8>> {
     let image = CatalogChange::whole(catalog).encode()?;
     let sequences: Vec<_> = catalog.sequences.values().collect();
     let mut out = Vec::new();

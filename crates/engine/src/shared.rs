@@ -1,7 +1,7 @@
 //! The state that all handles of a database share with its background thread.
 
 use crate::catalog::Catalog;
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::{Checkpoints, State};
 use crate::configuration::Configuration;
 use crate::contention::Contention;
 use ankerdb_base::TableId;
@@ -47,6 +47,11 @@ impl Relations for DatabaseState {
 }
 
 impl DatabaseState {
+    /// What checkpoints are made of.
+    pub(crate) fn to_write(&self) -> State<'_> {
+        State { manager: &self.manager, catalog: &self.catalog, numbers: &self.numbers }
+    }
+
     /// The tables as they are now.
     pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
         self.catalog.read().tables().cloned().collect()

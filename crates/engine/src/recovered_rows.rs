@@ -1,0 +1,281 @@
+//! Rows on their way back into tables, from the images of a checkpoint and from the log, on all processors.
+//!
+//! Changes of the log are shared out by blocks, some MiB of commits at a time: each thread reads all of them, and repeats those of its
+//! own blocks. So changes of a row stay in their order.
+
+use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
+use ankerdb_checkpoint::{FolderOfImages, Load, Manifest, read_images};
+use ankerdb_log::{Payload, Progress, Record};
+use ankerdb_table::{Cell, ImageOfBlock, RestoredChange, Storage, Table};
+use ankerdb_transaction::{read_record, visit_changes};
+use ankerdb_value::{ArrayRef, DataType, EnumType, ListType, SystemType};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+/// The number of a large transaction: those of another run begin again.
+pub(crate) type Number = (u64, u64);
+
+/// Bytes of commits that are repeated together.
+const BATCH_BYTES: usize = 8 << 20;
+/// Bytes for which other threads are not worth being woken.
+const FEW_BYTES: usize = 128 << 10;
+
+/// The rows of the tables that there are.
+pub(crate) struct Rows {
+    /// By the tables' numbers.
+    tables: HashMap<u32, Restored>,
+    /// Parts of large transactions that have not committed yet, by their numbers.
+    parts: HashMap<Number, Vec<Vec<u8>>>,
+    /// Commits that wait to be repeated, and how many bytes they have.
+    waiting: Vec<Commit>,
+    waiting_bytes: usize,
+    /// Behind the largest number of a table that a record has: one that was made and dropped by one transaction is in no image.
+    tables_end: AtomicU32,
+}
+
+struct Commit {
+    timestamp: Timestamp,
+    parts: Vec<Vec<u8>>,
+    /// Its own record.
+    record: Payload,
+}
+
+struct Restored {
+    table: Arc<Table>,
+    /// Columns whose values name a type that has another number now.
+    lists: Vec<(usize, EnumType)>,
+    /// The timestamps of the blocks' images, which have all commits up to there.
+    images: Vec<Timestamp>,
+}
+
+impl Rows {
+    pub(crate) fn of<'a>(tables: impl Iterator<Item = &'a Arc<Table>>) -> Rows {
+        let restored = |table: &Arc<Table>| {
+            let columns = table.columns().iter().enumerate();
+            let lists = columns.filter_map(|(column, definition)| match definition.data_type {
+                DataType::System(SystemType::List(ListType::Enum(labels))) => Some((column, labels)),
+                _ => None,
+            });
+            (
+                table.id().number(),
+                Restored { table: table.clone(), lists: lists.collect(), images: Vec::new() },
+            )
+        };
+        Rows {
+            tables: tables.map(restored).collect(),
+            parts: HashMap::new(),
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            tables_end: AtomicU32::new(0),
+        }
+    }
+
+    /// Puts the images of a checkpoint into the tables.
+    pub(crate) fn load(
+        &mut self,
+        place: &FolderOfImages,
+        manifest: &Manifest,
+        progress: Option<&Progress>,
+    ) -> Result<()> {
+        for (name, image) in &manifest.images {
+            if let Some(Restored { images, .. }) = self.tables.get_mut(&name.table) {
+                images.resize(name.block as usize + 1, Timestamp::ZERO);
+                images[name.block as usize] = image.timestamp;
+            }
+        }
+        for Restored { table, images, .. } in self.tables.values() {
+            Storage::of(table).add_blocks_to_restore(images.len())?;
+        }
+        read_images(place, manifest, processors(), &LoadRows { tables: &self.tables, progress })
+    }
+
+    /// A commit, behind those that it may follow.
+    pub(crate) fn commit(&mut self, record: &Record) -> Result<()> {
+        let (number, _) = read_record(&record.payload)?;
+        let parts = number.and_then(|number| self.parts.remove(&(record.incarnation, number)));
+        let parts = parts.unwrap_or_default();
+        self.waiting_bytes += record.payload.len() + parts.iter().map(Vec::len).sum::<usize>();
+        self.waiting.push(Commit { timestamp: record.timestamp, parts, record: record.payload.clone() });
+        if self.waiting_bytes >= BATCH_BYTES { self.repeat() } else { Ok(()) }
+    }
+
+    /// Forgets the parts of a transaction.
+    pub(crate) fn forget(&mut self, number: Number) {
+        self.parts.remove(&number);
+    }
+
+    /// Repeats the commits that wait.
+    fn repeat(&mut self) -> Result<()> {
+        let commits = std::mem::take(&mut self.waiting);
+        let threads = if self.waiting_bytes < FEW_BYTES { 1 } else { processors() };
+        self.waiting_bytes = 0;
+        let shares: Vec<usize> = (0..threads).collect();
+        on_all_processors(&shares, |share| {
+            commits.iter().try_for_each(|commit| self.repeat_share(commit, *share, threads))
+        })
+    }
+
+    /// Repeats what a commit has done to the blocks that are one thread's share.
+    fn repeat_share(&self, commit: &Commit, share: usize, shares: usize) -> Result<()> {
+        let (_, piece) = read_record(&commit.record)?;
+        let pieces = commit.parts.iter().map(Vec::as_slice).chain([piece]);
+        let pin = crossbeam_epoch::pin();
+        visit_changes(pieces, |table, row, change| match self.tables.get(&table) {
+            // It was dropped later. What is made from now on must not get its number, and with it these rows.
+            None => {
+                self.tables_end.fetch_max(table.saturating_add(1), Ordering::Relaxed);
+                Ok(())
+            }
+            Some(_) if (row.block() + table as usize) % shares != share => Ok(()),
+            Some(restored) if restored.has(row, commit.timestamp) => Ok(()),
+            Some(restored) => restored.repeat(row, commit.timestamp, change, &pin),
+        })
+    }
+
+    pub(crate) fn part(&mut self, record: &Record) -> Result<()> {
+        let (number, piece) = read_record(&record.payload)?;
+        let number = number.ok_or_else(part_of_nothing)?;
+        self.parts.entry((record.incarnation, number)).or_default().push(piece.to_vec());
+        Ok(())
+    }
+
+    /// Ends it: slots without rows are free, indexes are filled. Returns the end of the numbers of tables that records have.
+    pub(crate) fn end(mut self, last: Timestamp) -> Result<u32> {
+        self.repeat()?;
+        let mut tasks = Vec::new();
+        for Restored { table, .. } in self.tables.values() {
+            let storage = Storage::of(table);
+            storage.end_restoring(last, &crossbeam_epoch::pin());
+            let blocks = storage.block_count();
+            for (_, index) in table.maintained_indexes() {
+                let starts = (0..blocks).step_by(BLOCKS_AT_ONCE);
+                let ranges = starts.map(|start| start..blocks.min(start + BLOCKS_AT_ONCE));
+                tasks.extend(ranges.map(|range| (storage, index, range)));
+            }
+        }
+        on_all_processors(&tasks, |(storage, index, range)| storage.restore_entries(index, range.clone()))?;
+        Ok(self.tables_end.into_inner())
+    }
+}
+
+/// Blocks of which one thread enters the keys into an index.
+const BLOCKS_AT_ONCE: usize = 64;
+
+/// Does all tasks, in any order, until one fails.
+fn on_all_processors<T: Sync>(tasks: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let run = || {
+        while !has_failed.load(Ordering::Relaxed)
+            && let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            work(task).inspect_err(|_| has_failed.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..processors().min(tasks.len())).map(|_| scope.spawn(run)).collect();
+        others.into_iter().fold(run(), |outcome, other| {
+            outcome.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    })
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Images on their way into tables.
+struct LoadRows<'a> {
+    tables: &'a HashMap<u32, Restored>,
+    progress: Option<&'a Progress>,
+}
+
+impl Load for LoadRows<'_> {
+    fn wants(&self, table: u32) -> bool {
+        self.tables.contains_key(&table)
+    }
+
+    fn block(&self, table: u32, image: &ImageOfBlock<'_>) -> Result<()> {
+        let Restored { table, lists, .. } = &self.tables[&table];
+        let change = |column: usize, bytes: &[u8]| {
+            let list = lists.iter().find(|(list, _)| *list == column);
+            list.and_then(|(_, labels)| relabeled(bytes, *labels))
+        };
+        let restored = Storage::of(table).restore_block(image, &change, &crossbeam_epoch::pin());
+        restored.map_err(|error| error.with_table(table.schema(), table.name()))
+    }
+
+    fn progress(&self, read: u64, total: u64) {
+        if let Some(progress) = self.progress {
+            progress(read, total);
+        }
+    }
+}
+
+impl Restored {
+    /// Whether the image of the row's block has the commit.
+    fn has(&self, row: RowId, commit: Timestamp) -> bool {
+        self.images.get(row.block()).is_some_and(|image| commit <= *image)
+    }
+
+    fn repeat(
+        &self,
+        row: RowId,
+        commit: Timestamp,
+        change: RestoredChange<'_>,
+        pin: &crossbeam_epoch::Guard,
+    ) -> Result<()> {
+        let storage = Storage::of(&self.table);
+        let named = |error: Error| error.with_table(self.table.schema(), self.table.name());
+        if self.lists.is_empty() {
+            return storage.restore(row, commit, change, pin).map_err(named);
+        }
+        let labels = |column: usize| self.lists.iter().find(|(list, _)| *list == column).map(|list| list.1);
+        match change {
+            RestoredChange::Delete => storage.restore(row, commit, change, pin),
+            RestoredChange::Insert(cells) => {
+                let cells = cells.iter().copied().enumerate();
+                let bytes: Vec<Option<Vec<u8>>> =
+                    cells.clone().map(|(column, cell)| renamed(labels(column), cell)).collect();
+                let cells: Vec<Cell<'_>> =
+                    cells.zip(&bytes).map(|((_, cell), bytes)| other(cell, bytes)).collect();
+                storage.restore(row, commit, RestoredChange::Insert(&cells), pin)
+            }
+            RestoredChange::Update(cells) => {
+                let bytes: Vec<Option<Vec<u8>>> =
+                    cells.iter().map(|&(column, cell)| renamed(labels(column), cell)).collect();
+                let cells: Vec<(usize, Cell<'_>)> = cells
+                    .iter()
+                    .zip(&bytes)
+                    .map(|(&(column, cell), bytes)| (column, other(cell, bytes)))
+                    .collect();
+                storage.restore(row, commit, RestoredChange::Update(&cells), pin)
+            }
+        }
+        .map_err(named)
+    }
+}
+
+/// The bytes of a list of labels, with the number that their type has now.
+fn renamed(labels: Option<EnumType>, cell: Cell<'_>) -> Option<Vec<u8>> {
+    match (labels, cell) {
+        (Some(labels), Cell::Bytes(bytes)) => relabeled(bytes, labels),
+        _ => None,
+    }
+}
+
+fn relabeled(bytes: &[u8], labels: EnumType) -> Option<Vec<u8>> {
+    let mut bytes = bytes.to_vec();
+    ArrayRef::restore(&mut bytes, |_| Some(labels)).ok()?;
+    Some(bytes)
+}
+
+fn other<'a>(cell: Cell<'a>, bytes: &'a Option<Vec<u8>>) -> Cell<'a> {
+    bytes.as_ref().map_or(cell, |bytes| Cell::Bytes(bytes))
+}
+
+#[cold]
+pub(crate) fn part_of_nothing() -> Error {
+    Error::new(SqlState::DataCorrupted, "the log has a part of a transaction without a number")
+}
