@@ -49,7 +49,7 @@ impl Logging {
     /// From where on the log has everything of transactions that have not finished at the call: their records may be appended already,
     /// and their parts long before.
     pub(crate) fn unfinished_from(&self) -> LogStart {
-        // Whoever has sent a part in front of this position is in the list by then.
+        // A transaction that has sent a part in front of this position is in the list by then.
         let position = self.log.position();
         let ahead = self.ahead.0.lock();
         ahead.values().copied().chain([position]).min_by_key(|start| start.segment).unwrap_or(position)
