@@ -108,6 +108,34 @@ fn what_is_not_told_otherwise_is_kept_where_it_was_started() {
 }
 
 #[test]
+fn how_the_data_is_kept_can_be_asked() {
+    let folder = Folder::new("asked");
+    let ask =
+        |client: &mut Client, what: &str| client.query(&format!("SELECT {what} FROM ankerdb_durability"));
+    let server = start(&folder);
+    let mut client = Client::connect(&server);
+    let path = folder.0.canonicalize().expect("it is there");
+    assert_eq!(ask(&mut client, "data_folder"), path.to_str().expect("the path is text"));
+    assert_eq!(ask(&mut client, "incarnation, recovered_records, recovered_bytes"), "1,0,0");
+    done(&mut client, "CREATE TABLE t (id int PRIMARY KEY)");
+    done(&mut client, "INSERT INTO t SELECT generate_series(1, 1000)");
+    let all =
+        "durable_timestamp = visible_timestamp, visible_timestamp > 0, log_bytes BETWEEN 4000 AND 1000000";
+    assert_eq!(ask(&mut client, all), "t,t,t");
+    drop(server);
+    let server = start(&folder);
+    let mut client = Client::connect(&server);
+    let repeated = "incarnation, recovered_records >= 2, recovered_bytes BETWEEN 2000 AND 1000000";
+    assert_eq!(ask(&mut client, repeated), "2,t,t");
+    assert_eq!(ask(&mut client, "recovery_time > interval '0', checkpoint_number IS NULL"), "t,t");
+    done(&mut client, "CHECKPOINT");
+    assert_eq!(
+        ask(&mut client, "checkpoint_number, checkpoint_bytes > 4000, checkpoint_error IS NULL"),
+        "1,t,t"
+    );
+}
+
+#[test]
 fn a_second_server_is_refused() {
     let folder = Folder::new("second");
     let server = start(&folder);

@@ -111,6 +111,7 @@ impl Database {
             numbers: AtomicU64::new(0),
             defining: Mutex::new(()),
             checkpoints: OnceLock::new(),
+            recovery: OnceLock::new(),
             loss: OnceLock::new(),
         });
         let relations = Arc::downgrade(&shared);

@@ -14,6 +14,7 @@
 use crate::checkpointer::Checkpointer;
 use crate::checkpoints::{CheckpointOptions, Checkpoints, recover_catalog};
 use crate::database::Database;
+use crate::durability_state::RecoveryReport;
 use crate::image::{Binder, RecoveredCatalog};
 use crate::options::Options;
 use crate::recovered_rows::{Number, Rows, part_of_nothing};
@@ -26,6 +27,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Where and how a database is kept.
 #[derive(Clone)]
@@ -70,12 +72,14 @@ impl Database {
     }
 
     fn recover(&self, durability: &Durability, binder: &dyn Binder) -> Result<()> {
+        let begun = Instant::now();
         let mut recovery = Recovery {
             database: self,
             binder,
             durability,
             checkpoint: None,
             stage: Stage::Definitions(Definitions::default()),
+            repeated: RecoveryReport::default(),
         };
         let log =
             ankerdb_log::open(durability.disk.clone(), &durability.folder, &durability.log, &mut recovery)?;
@@ -83,8 +87,12 @@ impl Database {
             let _ = self.shared.loss.set(loss.clone());
         }
         let last = recovery.last_timestamp(&log)?;
+        let repeated = std::mem::take(&mut recovery.repeated);
         let (place, manifest) = recovery.end(last)?;
         let _ = self.shared.checkpoints.set(Checkpoints::new(place, durability.checkpoints, manifest));
+        let folder = durability.folder.canonicalize().unwrap_or_else(|_| durability.folder.clone());
+        let report = RecoveryReport { folder, duration: begun.elapsed(), ..repeated };
+        let _ = self.shared.recovery.set(report);
         let manager = &self.shared.manager;
         manager.go_on_behind(last);
         let watermark = Arc::downgrade(manager);
@@ -103,6 +111,8 @@ struct Recovery<'a> {
     /// The checkpoint, if there is one, and where its images are.
     checkpoint: Option<(FolderOfImages, Manifest)>,
     stage: Stage,
+    /// Records of the log that were repeated up to now.
+    repeated: RecoveryReport,
 }
 
 enum Stage {
@@ -127,6 +137,10 @@ impl Replay for Recovery<'_> {
     fn record(&mut self, record: Record) -> Result<()> {
         if record.kind == COMMIT && record.timestamp <= self.start() {
             return self.pass_over(&record);
+        }
+        if let Stage::Rows(_) = self.stage {
+            self.repeated.records += 1;
+            self.repeated.bytes += record.payload.len() as u64;
         }
         match (&mut self.stage, record.kind) {
             (Stage::Definitions(definitions), COMMIT | PART) => definitions.note(&record),

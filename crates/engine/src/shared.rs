@@ -4,6 +4,7 @@ use crate::catalog::Catalog;
 use crate::checkpoints::{Checkpoints, State};
 use crate::configuration::Configuration;
 use crate::contention::Contention;
+use crate::durability_state::RecoveryReport;
 use ankerdb_base::TableId;
 use ankerdb_log::Loss;
 use ankerdb_table::{Placement, Table};
@@ -29,6 +30,8 @@ pub(crate) struct DatabaseState {
     pub defining: Mutex<()>,
     /// Of a database that is kept in a folder.
     pub checkpoints: OnceLock<Checkpoints>,
+    /// What it took to open it, if it is kept in a folder.
+    pub recovery: OnceLock<RecoveryReport>,
     /// What of its log was given up when it was opened.
     pub loss: OnceLock<Loss>,
 }

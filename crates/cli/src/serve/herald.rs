@@ -14,9 +14,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Herald {
     manager: ServiceManager,
     begun: Instant,
-    /// Bytes that recovery has read, and has to read.
+    /// Bytes that recovery has read, and has to read, in this pass over the files.
     read: AtomicU64,
     total: AtomicU64,
+    pass: AtomicU64,
     stage: Mutex<Stage>,
     /// Rung when the stage changes.
     changed: Condvar,
@@ -37,6 +38,7 @@ impl Herald {
             begun: Instant::now(),
             read: AtomicU64::new(0),
             total: AtomicU64::new(0),
+            pass: AtomicU64::new(1),
             stage: Mutex::new(Stage::Starting),
             changed: Condvar::new(),
         });
@@ -49,7 +51,10 @@ impl Herald {
     /// Recovery has read so many bytes of so many.
     pub(super) fn read(&self, read: u64, total: u64) {
         self.total.store(total, Ordering::Relaxed);
-        self.read.store(read, Ordering::Relaxed);
+        // Several threads may tell a little less than another has told.
+        if read < self.read.swap(read, Ordering::Relaxed) / 2 {
+            self.pass.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The server serves. `line` says where.
@@ -101,7 +106,10 @@ impl Herald {
         let (read, total) = (self.read.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
         let seconds = self.begun.elapsed().as_secs();
         match read.min(total).saturating_mul(100).checked_div(total) {
-            Some(percent) => format!("recovering: {percent} % of {} read, {seconds} s", megabytes(total)),
+            Some(percent) => {
+                let (pass, all) = (self.pass.load(Ordering::Relaxed), megabytes(total));
+                format!("recovering: {percent} % of {all} read in pass {pass}, {seconds} s")
+            }
             None => format!("starting, {seconds} s"),
         }
     }

@@ -8,6 +8,15 @@ pub(super) const OF_SESSION: [&str; 3] = ["pg_cursors", "pg_prepared_statements"
 pub(super) const RELATIONS: &[Definition] = &[
     // Our own, which PostgreSQL has not.
     Definition {
+        name: "ankerdb_durability",
+        oid: 15803,
+        is_view: true,
+        columns: "data_folder text, incarnation int8, visible_timestamp int8, durable_timestamp int8, log_bytes int8, \
+         recovered_records int8, recovered_bytes int8, recovery_time interval, checkpoint_number int8, \
+         checkpoint_timestamp int8, checkpoint_bytes int8, checkpoint_time interval, checkpoint_error text",
+        rows: views::durability,
+    },
+    Definition {
         name: "ankerdb_memory",
         oid: 15801,
         is_view: true,

@@ -5,6 +5,7 @@ use super::constraints::index_definition;
 use super::objects::OWNER;
 use super::{Datum, NULL, Rows, SystemCatalog, relations, row};
 use ankerdb_engine::{Database, View};
+use std::time::Duration;
 
 pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
     let own = catalog.tables.iter().filter(|table| table.materialized.is_none()).map(|table| {
@@ -110,6 +111,30 @@ pub(super) fn process_memory(catalog: &SystemCatalog) -> Rows {
     let (used, resident, limit) = catalog.live.database.process_memory();
     let known = |bytes: Option<usize>| bytes.map_or(NULL, wide);
     vec![vec![wide(table_bytes), wide(used), known(resident), known(limit)]]
+}
+
+/// How the database is kept, and what it took to open it; no row for one that is kept in no folder.
+pub(super) fn durability(catalog: &SystemCatalog) -> Rows {
+    let database = &catalog.live.database;
+    let Some(state) = database.durability_state() else { return Vec::new() };
+    let (number, span) = (
+        |number: u64| Datum::Integer(i64::try_from(number).unwrap_or(i64::MAX)),
+        |time: Duration| Datum::Span(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)),
+    );
+    let recovery = &state.recovery;
+    let mut row = row![recovery.folder.display().to_string()];
+    row.extend([state.incarnation, state.visible.0, state.durable.0, state.log_bytes].map(number));
+    row.extend([recovery.records, recovery.bytes].map(number));
+    row.push(span(recovery.duration));
+    match database.last_checkpoint() {
+        None => row.extend([NULL, NULL, NULL, NULL]),
+        Some(made) => {
+            row.extend([made.number, made.timestamp.0, made.bytes_written].map(number));
+            row.push(span(made.duration));
+        }
+    }
+    row.push(database.checkpoint_failure().map_or(NULL, |error| Datum::from(error.message().to_owned())));
+    vec![row]
 }
 
 fn wide(number: usize) -> Datum {

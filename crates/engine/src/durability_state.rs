@@ -1,0 +1,50 @@
+//! What can be seen of how a database is kept, and what it took to open it.
+
+use crate::database::Database;
+use ankerdb_base::Timestamp;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a database is kept, at a moment.
+#[derive(Clone, Debug)]
+pub struct DurabilityState {
+    /// What it took to open it.
+    pub recovery: RecoveryReport,
+    /// The number of this run over the folder.
+    pub incarnation: u64,
+    /// Commits up to here are visible.
+    pub visible: Timestamp,
+    /// Commits up to here are on disk.
+    pub durable: Timestamp,
+    /// Bytes of log written since it was opened.
+    pub log_bytes: u64,
+}
+
+/// What it took to open a database that is kept in a folder.
+#[derive(Clone, Default, Debug)]
+pub struct RecoveryReport {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Records of the log that were repeated.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+impl Database {
+    /// How it is kept; `None` for one that is kept in no folder. A moment's picture, which stops nobody.
+    pub fn durability_state(&self) -> Option<DurabilityState> {
+        let log = self.shared.manager.log()?;
+        // Before the other one, which is never smaller.
+        let durable = log.durable();
+        Some(DurabilityState {
+            recovery: self.shared.recovery.get()?.clone(),
+            incarnation: log.incarnation(),
+            visible: self.shared.manager.watermark(),
+            durable,
+            log_bytes: log.bytes_written(),
+        })
+    }
+}
