@@ -136,6 +136,21 @@ fn how_the_data_is_kept_can_be_asked() {
 }
 
 #[test]
+fn somebody_elses_folder_is_left_as_it_is() {
+    let folder = Folder::new("others");
+    fs::create_dir(&folder.0).expect("a folder");
+    for name in ["segment.tmp", "letter.txt"] {
+        fs::write(folder.0.join(name), "not ours").expect("a file");
+    }
+    let told = refused(&folder, &[]);
+    assert!(told.contains("neither empty nor a log's") && told.contains("letter.txt"), "{told}");
+    let mut left: Vec<_> =
+        fs::read_dir(&folder.0).expect("it is there").flatten().map(|file| file.file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["letter.txt", "segment.tmp"]);
+}
+
+#[test]
 fn a_second_server_is_refused() {
     let folder = Folder::new("second");
     let server = start(&folder);

@@ -58,6 +58,8 @@ fn segment_number(name: &str) -> Option<u64> {
 /// Locks the folder, and makes it a log's if it is empty.
 pub(crate) fn open_folder(disk: &dyn Disk, folder: &Path, segment_bytes: u64) -> Result<Folder> {
     disk.create_folder(folder).map_err(failed("create the folder", folder))?;
+    let names = disk.list(folder).map_err(failed("list the folder", folder))?;
+    refuse_others(folder, &names)?;
     let lock = take_lock(disk, &folder.join(LOCK))?;
     let names = disk.list(folder).map_err(failed("list the folder", folder))?;
     if !names.iter().any(|name| name == IDENTITY) {
@@ -121,8 +123,25 @@ fn take_lock(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Any + Send + Sync>>
     }
 }
 
+/// 55000: a folder with other files, and with neither an identity nor segments, is somebody else's. Nothing is made there, not even a
+/// lock.
+fn refuse_others(folder: &Path, names: &[String]) -> Result<()> {
+    let is_ours = names.iter().any(|name| name == IDENTITY || segment_number(name).is_some());
+    let is_remnant = |name: &&String| [LOCK, IDENTITY_TMP, SEGMENT_TMP].contains(&name.as_str());
+    match names.iter().find(|name| !is_remnant(name)) {
+        Some(other) if !is_ours => {
+            let other = folder.join(other);
+            let message = format!("the folder is neither empty nor a log's: it has \"{}\"", other.display());
+            let hint = "Choose another folder.";
+            Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message).with_hint(hint))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Makes the folder a log's: the first segment, then the identity. What an interrupted attempt has left is made anew.
 fn create(disk: &dyn Disk, folder: &Path, names: &[String], segment_bytes: u64) -> Result<()> {
+    refuse_others(folder, names)?;
     for name in names.iter().filter(|name| *name != LOCK) {
         let path = folder.join(name);
         let is_remnant = match segment_number(name) {
@@ -130,16 +149,11 @@ fn create(disk: &dyn Disk, folder: &Path, names: &[String], segment_bytes: u64) 
             Some(_) => false,
             None => name == IDENTITY_TMP || name == SEGMENT_TMP,
         };
-        if segment_number(name).is_some() && !is_remnant {
+        if !is_remnant {
             let missing = folder.join(IDENTITY);
             let message = format!("there are segments of a log, but \"{}\" is missing", missing.display());
             let hint = "Restore the file from a copy, or choose another folder.";
             return Err(Error::new(SqlState::DataCorrupted, message).with_hint(hint));
-        }
-        if !is_remnant {
-            let message = format!("the folder is neither empty nor a log's: it has \"{}\"", path.display());
-            let hint = "Choose another folder.";
-            return Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message).with_hint(hint));
         }
         disk.remove(&path).map_err(failed("remove", &path))?;
     }
