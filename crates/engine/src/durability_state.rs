@@ -1,9 +1,8 @@
-//! What can be seen of how a database is kept, and what it took to open it.
+//! What can be seen of how a database is kept.
 
 use crate::database::Database;
+use crate::recovery_report::RecoveryReport;
 use ankerdb_base::Timestamp;
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// How a database is kept, at a moment.
 #[derive(Clone, Debug)]
@@ -18,19 +17,6 @@ pub struct DurabilityState {
     pub durable: Timestamp,
     /// Bytes of log written since it was opened.
     pub log_bytes: u64,
-}
-
-/// What it took to open a database that is kept in a folder.
-#[derive(Clone, Default, Debug)]
-pub struct RecoveryReport {
-    /// The folder.
-    pub folder: PathBuf,
-    /// Records of the log that were repeated.
-    pub records: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// How long it took.
-    pub duration: Duration,
 }
 
 impl Database {

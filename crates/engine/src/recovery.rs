@@ -14,10 +14,10 @@
 use crate::checkpointer::Checkpointer;
 use crate::checkpoints::{CheckpointOptions, Checkpoints, recover_catalog};
 use crate::database::Database;
-use crate::durability_state::RecoveryReport;
 use crate::image::{Binder, RecoveredCatalog};
 use crate::options::Options;
 use crate::recovered_rows::{Number, Rows, part_of_nothing};
+use crate::recovery_report::RecoveryReport;
 use crate::sequence::{SEQUENCE, SequenceCount};
 use ankerdb_base::{Error, Result, SqlState, Timestamp};
 use ankerdb_checkpoint::{FolderOfImages, Manifest};

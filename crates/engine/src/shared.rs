@@ -4,7 +4,7 @@ use crate::catalog::Catalog;
 use crate::checkpoints::{Checkpoints, State};
 use crate::configuration::Configuration;
 use crate::contention::Contention;
-use crate::durability_state::RecoveryReport;
+use crate::recovery_report::RecoveryReport;
 use ankerdb_base::TableId;
 use ankerdb_log::Loss;
 use ankerdb_table::{Placement, Table};
