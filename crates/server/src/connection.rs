@@ -187,6 +187,7 @@ impl Client {
         match serve(&mut started.connection, &self.shared, &started.cancel) {
             Ok(Pause::Idle) => {
                 started.connection.wire.give_buffers_back();
+                started.connection.session.forget_recent();
                 started.silent_since = Instant::now();
                 self.stage = Stage::Session(started);
                 Ok(Pause::Idle)

@@ -24,6 +24,13 @@ impl Connection {
             "" => self.unnamed = None,
             name => self.session.check_name(name)?,
         }
+        if name.is_empty()
+            && let Ok(declared) = declared_types(parameter_oids)
+            && let Some(prepared) = self.run(|session| Ok(session.recall_with(sql, &declared)))?
+        {
+            self.unnamed = Some(NamedStatement { prepared });
+            return self.wire.send(&ParseComplete::new());
+        }
         let mut statements = self.run(|session| session.parse(sql))?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
@@ -33,7 +40,13 @@ impl Connection {
         let statement = statements.pop().unwrap_or_else(Statement::empty);
         let prepared = self.run(|session| session.prepare(statement, &declared))?;
         match name {
-            "" => self.unnamed = Some(NamedStatement { prepared }),
+            "" => {
+                self.run(|session| {
+                    session.remember_with(&prepared, &declared);
+                    Ok(())
+                })?;
+                self.unnamed = Some(NamedStatement { prepared });
+            }
             name => self.session.name_statement(name, prepared)?,
         }
         self.wire.send(&ParseComplete::new())

@@ -4,8 +4,10 @@ use crate::connection::Connection;
 use crate::rows::{Format, Progress, RunningRows, send_description};
 use crate::wire::Served;
 use ankerdb_base::Error;
-use ankerdb_sql::{Outcome, ResultRows, Statement, TransactionStatus};
+use ankerdb_sql::{Outcome, Prepared, ResultRows, Statement, TransactionStatus};
+use ankerdb_value::Value;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+use std::sync::Arc;
 
 impl Connection {
     /// Runs the statements of one Query message. Several of them are one transaction, as far as they do not
@@ -14,6 +16,12 @@ impl Connection {
         self.portals.remove("");
         self.unnamed = None;
         self.session.show_message(sql);
+        let known = self.run(|session| Ok(session.recall(sql)))?;
+        if let Some((prepared, parameters)) = known {
+            let tag = self.run_statement(&prepared, &parameters)?;
+            self.end_implicit()?;
+            return self.wire.send(&CommandComplete::new(tag));
+        }
         let statements = self.run(|session| session.parse(sql))?;
         if statements.is_empty() {
             return self.wire.send(&EmptyQueryResponse::new());
@@ -24,7 +32,8 @@ impl Connection {
             if several && self.session.transaction_status() == TransactionStatus::Idle {
                 self.begin_implicit();
             }
-            let tag = self.simple_statement(statement)?;
+            let alone = (!several).then_some(sql);
+            let tag = self.simple_statement(statement, alone)?;
             if position == last {
                 // Before the client is told of success, because the commit may fail here.
                 self.end_implicit()?;
@@ -34,12 +43,23 @@ impl Connection {
         Ok(())
     }
 
-    fn simple_statement(&mut self, statement: Statement) -> Served<String> {
+    /// Runs a statement, the only one of a text if that is given.
+    fn simple_statement(&mut self, statement: Statement, alone: Option<&str>) -> Served<String> {
         let prepared = self.run(|session| session.prepare(statement, &[]))?;
         if !prepared.parameters().is_empty() {
             return Err(prepared.without_parameters().into());
         }
-        match self.execute(&prepared, &[])? {
+        if let Some(sql) = alone {
+            self.run(|session| {
+                session.remember(sql, &prepared);
+                Ok(())
+            })?;
+        }
+        self.run_statement(&prepared, &[])
+    }
+
+    fn run_statement(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Served<String> {
+        match self.execute(prepared, parameters)? {
             Outcome::Command(tag) => Ok(tag),
             Outcome::Rows(rows) => self.send_all(rows),
             Outcome::CopyIn(copy) => self.copy_in(*copy),

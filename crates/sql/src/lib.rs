@@ -54,6 +54,7 @@ mod plain_query;
 mod plan;
 mod position;
 mod prepared;
+mod recent;
 mod refreshing;
 mod result;
 mod rewrite;

@@ -59,6 +59,8 @@ pub struct Prepared {
     calls_session: bool,
     /// Whether its lookups have met more rows than they are good for.
     avoids_lookups: AtomicBool,
+    /// Whether a client may have been told of the result's columns, which are not to change then.
+    is_promised: bool,
 }
 
 fn planner(runner: &Runner) -> Planner<'_> {
@@ -83,7 +85,24 @@ impl Prepared {
             planned: RwLock::new(Arc::new(planned)),
             inner: None,
             avoids_lookups: AtomicBool::new(false),
+            is_promised: true,
         })
+    }
+
+    /// The statement as one of which a client is told nothing before it runs.
+    pub(crate) fn unpromised(self) -> Prepared {
+        Prepared { is_promised: false, ..self }
+    }
+
+    /// The statement as it was parsed.
+    pub(crate) fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    /// Its plan, if planning it now would give the same.
+    pub(crate) fn plan_of_now(&self, runner: &Runner) -> Option<Arc<Planned>> {
+        let planned = self.planned.read();
+        planned.is_for(runner.catalog_version(), &runner.path).then(|| planned.clone())
     }
 
     /// A command, and the statement in it.
@@ -102,6 +121,7 @@ impl Prepared {
             planned: RwLock::new(Arc::new(planned)),
             inner,
             avoids_lookups: AtomicBool::new(false),
+            is_promised: true,
         }
     }
 
@@ -233,7 +253,7 @@ impl Prepared {
             false => planner(runner),
         };
         let planned = Arc::new(planner.plan(&self.statement, &declared)?);
-        if planned.output != self.output {
+        if self.is_promised && planned.output != self.output {
             return Err(Error::new(SqlState::FeatureNotSupported, "cached plan must not change result type"));
         }
         *self.planned.write() = planned.clone();

@@ -111,6 +111,28 @@ impl Access {
         }
     }
 
+    /// Whether it goes the same way, by other values.
+    pub(crate) fn is_like(&self, other: &Access) -> bool {
+        let is_like_use = |one: &IndexUse, other: &IndexUse| {
+            one.position == other.position && one.key.len() == other.key.len()
+        };
+        match (self, other) {
+            (Access::OneRow, Access::OneRow) | (Access::Scan, Access::Scan) => true,
+            (Access::Find(one), Access::Find(other)) => is_like_use(one, other),
+            (Access::Range(one), Access::Range(other)) => {
+                is_like_use(&one.used, &other.used)
+                    && one.among.is_some() == other.among.is_some()
+                    && one.lower.is_some() == other.lower.is_some()
+                    && one.upper.is_some() == other.upper.is_some()
+                    && one.direction == other.direction
+            }
+            (Access::AnyOf(one), Access::AnyOf(other)) => {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is_like(other))
+            }
+            _ => false,
+        }
+    }
+
     fn is_narrow(&self) -> bool {
         match self {
             Access::OneRow | Access::Find(_) => true,

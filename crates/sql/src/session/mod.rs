@@ -19,6 +19,7 @@ mod named;
 mod notice;
 mod own;
 mod path;
+mod recent;
 mod savepoint;
 pub(crate) mod setting;
 mod table_lock;
@@ -45,6 +46,7 @@ use crate::parse::{self, ParameterNames, Statement};
 use crate::plan::{InsertSource, LookupPlan, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
 use crate::position::located;
 use crate::prepared::{OutputColumn, Prepared};
+use crate::recent::Recent;
 use crate::runner::{Runner, note_reads};
 use crate::session_sequences::SessionSequences;
 use crate::{Outcome, ResultRows};
@@ -84,6 +86,7 @@ pub struct SqlSession {
     settings: Settings,
     block: Block,
     statements: NamedStatements,
+    recent: Recent,
     functions: Arc<Functions>,
     /// Locks on tables.
     tables: HeldTableLocks,
@@ -140,6 +143,7 @@ impl SqlSession {
             settings,
             block,
             statements: NamedStatements::default(),
+            recent: Recent::default(),
             functions,
             tables,
             calls_session: false,

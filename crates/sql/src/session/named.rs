@@ -86,6 +86,7 @@ impl SqlSession {
 
     pub(super) fn forget_statements(&mut self) {
         self.statements.0.clear();
+        self.recent.clear();
     }
 
     /// Plans a command.

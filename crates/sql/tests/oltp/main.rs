@@ -11,6 +11,7 @@ mod joined;
 mod lookups;
 mod prepared;
 mod reads;
+mod repeated;
 mod schemas;
 mod temporary;
 mod transactions;

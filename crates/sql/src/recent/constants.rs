@@ -1,0 +1,223 @@
+//! Which constants of a statement may be parameters.
+//!
+//! A parameter of a constant's type is the same to planning and running wherever only its type and value count. That is so for
+//!
+//! - an operand of a comparison with a column in WHERE (also of BETWEEN and IN),
+//! - a value of INSERT,
+//! - what UPDATE sets a column to, or adds to a column, subtracts from or multiplies it by.
+//!
+//! A number has the type that its digits tell; a string without a type gets that of the column beside it, for a parameter as for a
+//! constant, and becomes a value of it by the same rules. Anywhere else a constant may be more than its value: a place in ORDER BY, a
+//! part of a column's name or of an interval, the number of digits that a type keeps, a reason to refuse.
+
+use super::outline::{Constant, Kind, Outline};
+use crate::visit::{Work, visit};
+use ankerdb_engine::DataType;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, SetExpr, Statement, UnaryOperator, Value};
+use datafusion::sql::sqlparser::tokenizer::Location;
+
+/// A statement with parameters in place of constants.
+pub(crate) struct Substituted {
+    pub statement: Statement,
+    /// For each constant its text if it stays; `None` for the next parameter.
+    pub fixed: Box<[Option<Box<str>>]>,
+    /// The types of the parameters, as far as the constants tell them.
+    pub declared: Vec<Option<DataType>>,
+}
+
+impl Substituted {
+    /// The statement of a text of this outline with parameters for the numbers in it that may be some, and for the strings. `None` if there
+    /// are none such.
+    pub(crate) fn new(
+        statement: &Statement,
+        text: &str,
+        outline: &Outline,
+        with_strings: bool,
+    ) -> Option<Substituted> {
+        let mut statement = statement.clone();
+        let mut constants = Places::of(text, outline.constants());
+        constants.find_plain(&mut statement);
+        constants.count(&mut statement);
+        let chosen = |place: &Place| {
+            place.plain == 1 && place.all == 1 && (with_strings || place.constant.kind != Kind::Text)
+        };
+        let mut declared = Vec::new();
+        let mut fixed = Vec::with_capacity(constants.0.len());
+        for place in &mut constants.0 {
+            if chosen(place) {
+                declared.push(place.constant.data_type(text));
+                place.parameter = Some(declared.len());
+                fixed.push(None);
+            } else {
+                fixed.push(Some(place.constant.written(text).into()));
+            }
+        }
+        if declared.is_empty() {
+            return None;
+        }
+        visit(&mut statement, &mut Replace(&constants));
+        Some(Substituted { statement, fixed: fixed.into(), declared })
+    }
+
+    /// What finds a statement again whose constants all belong to it.
+    pub(crate) fn all_fixed(text: &str, outline: &Outline) -> Box<[Option<Box<str>>]> {
+        outline.constants().iter().map(|constant| Some(constant.written(text).into())).collect()
+    }
+}
+
+/// A constant, and where it stands in the tree.
+struct Place<'t> {
+    constant: &'t Constant,
+    text: &'t str,
+    start: Location,
+    /// How often it stands in the tree where it may be a parameter, and at all.
+    plain: usize,
+    all: usize,
+    /// Its number, if it becomes one.
+    parameter: Option<usize>,
+}
+
+impl Place<'_> {
+    fn is_at(&self, value: &Expr) -> bool {
+        let Expr::Value(value) = value else { return false };
+        value.span.start == self.start
+            && match &value.value {
+                Value::Number(digits, _) => {
+                    self.constant.kind != Kind::Text && digits == self.constant.written(self.text)
+                }
+                Value::SingleQuotedString(string) => {
+                    self.constant.kind == Kind::Text && *string == self.constant.content(self.text)
+                }
+                _ => false,
+            }
+    }
+}
+
+/// The constants of a text.
+struct Places<'t>(Vec<Place<'t>>);
+
+impl<'t> Places<'t> {
+    fn of(text: &'t str, constants: &'t [Constant]) -> Places<'t> {
+        let (mut line, mut line_start) = (1, 0);
+        let place = |constant: &'t Constant| {
+            while let Some(length) = text[line_start..constant.at.start].find('\n') {
+                (line, line_start) = (line + 1, line_start + length + 1);
+            }
+            let column = text[line_start..constant.at.start].chars().count() as u64 + 1;
+            Place { constant, text, start: Location { line, column }, plain: 0, all: 0, parameter: None }
+        };
+        Places(constants.iter().map(place).collect())
+    }
+
+    /// Counts where constants may be parameters.
+    fn find_plain(&mut self, statement: &mut Statement) {
+        match statement {
+            Statement::Query(query) => {
+                if let SetExpr::Select(select) = query.body.as_ref() {
+                    self.condition(select.selection.as_ref());
+                }
+            }
+            Statement::Insert(insert) => {
+                let Some(SetExpr::Values(values)) = insert.source.as_ref().map(|source| source.body.as_ref())
+                else {
+                    return;
+                };
+                let items = values.rows.iter().flat_map(|row| row.content.iter());
+                items.for_each(|item| self.operand(item, true));
+            }
+            Statement::Update(update) => {
+                update.assignments.iter().for_each(|assignment| self.assigned(&assignment.value));
+                self.condition(update.selection.as_ref());
+            }
+            Statement::Delete(delete) => self.condition(delete.selection.as_ref()),
+            _ => {}
+        }
+    }
+
+    /// Counts all places in which constants stand.
+    fn count(&mut self, statement: &mut Statement) {
+        visit(statement, &mut Count(self));
+    }
+
+    fn condition(&mut self, condition: Option<&Expr>) {
+        use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+        let Some(condition) = condition else { return };
+        match condition {
+            Expr::BinaryOp { left, op: And | Or, right } => {
+                self.condition(Some(left));
+                self.condition(Some(right));
+            }
+            Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Not, expr: inner } => {
+                self.condition(Some(inner));
+            }
+            Expr::BinaryOp { left, op: Eq | NotEq | Lt | LtEq | Gt | GtEq, right } => {
+                self.beside_column(left, right, true);
+            }
+            Expr::Between { expr, low, high, .. } if is_column(expr) => {
+                self.operand(low, true);
+                self.operand(high, true);
+            }
+            Expr::InList { expr, list, .. } if is_column(expr) => {
+                list.iter().for_each(|item| self.operand(item, true));
+            }
+            _ => {}
+        }
+    }
+
+    fn assigned(&mut self, value: &Expr) {
+        use BinaryOperator::{Minus, Multiply, Plus};
+        match value {
+            // Which operator it is depends on the type, which a string does not have.
+            Expr::BinaryOp { left, op: Plus | Minus | Multiply, right } => {
+                self.beside_column(left, right, false);
+            }
+            value => self.operand(value, true),
+        }
+    }
+
+    fn beside_column(&mut self, left: &Expr, right: &Expr, may_be_string: bool) {
+        if is_column(left) {
+            self.operand(right, may_be_string);
+        } else if is_column(right) {
+            self.operand(left, may_be_string);
+        }
+    }
+
+    /// Notes a constant, perhaps with a sign.
+    fn operand(&mut self, operand: &Expr, may_be_string: bool) {
+        let (value, may_be_string) = match operand {
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => (expr.as_ref(), false),
+            value => (value, may_be_string),
+        };
+        let found = self.0.iter_mut().find(|place| place.is_at(value));
+        if let Some(place) = found.filter(|place| may_be_string || place.constant.kind != Kind::Text) {
+            place.plain += 1;
+        }
+    }
+}
+
+fn is_column(expression: &Expr) -> bool {
+    matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+struct Count<'p, 't>(&'p mut Places<'t>);
+
+impl Work for Count<'_, '_> {
+    fn expression(&mut self, expression: &mut Expr) {
+        let Expr::Value(value) = expression else { return };
+        if let Some(place) = self.0.0.iter_mut().find(|place| place.start == value.span.start) {
+            place.all += 1;
+        }
+    }
+}
+
+struct Replace<'p, 't>(&'p Places<'t>);
+
+impl Work for Replace<'_, '_> {
+    fn expression(&mut self, expression: &mut Expr) {
+        let number = self.0.0.iter().find(|place| place.is_at(expression)).and_then(|place| place.parameter);
+        if let (Some(number), Expr::Value(value)) = (number, expression) {
+            value.value = Value::Placeholder(format!("${number}"));
+        }
+    }
+}

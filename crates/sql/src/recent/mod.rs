@@ -1,0 +1,186 @@
+//! Statements that a session has run of late, so that one that comes again is neither parsed nor planned again.
+//!
+//! ```text
+//! UPDATE a SET n = n + 5 WHERE id = 7     the text
+//! UPDATE a SET n = n + # WHERE id = #     its outline: where constants stand, and of which kind each is
+//! UPDATE a SET n = n + $1 WHERE id = $2   the statement that is kept for the outline; 5 and 7 become its parameters
+//! ```
+//!
+//! An outline is kept from the second time on that it comes. Constants become parameters only where that cannot change the result
+//! ([`constants`]); the others belong to the statement, and it is found again for the same ones only. What is kept is found again only
+//! as long as its plan is the one that planning would give.
+//!
+//! Not here: queries of the OLAP path, whose planning is worth little beside their run, and all that defines or sets something.
+
+mod constants;
+mod outline;
+
+pub(crate) use constants::Substituted;
+use outline::Constant;
+pub(crate) use outline::Outline;
+
+use crate::prepared::Prepared;
+use ankerdb_engine::{DataType, Value};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// Longer texts are not kept.
+pub(crate) const TEXT_BYTES_MAX: usize = 4096;
+/// Statements that a session keeps at the same time: each takes some 17 KB.
+const STATEMENTS_MAX: usize = 64;
+/// Statements of one outline, which differ in constants that are no parameters.
+const ALIKE_MAX: usize = 4;
+/// Statements that are made for one outline before it is given up: each text has constants of its own.
+const MADE_MAX: u32 = 16;
+/// Outlines that are remembered to have come once.
+const SEEN_MAX: usize = 64;
+
+/// A session's statements of late.
+#[derive(Default)]
+pub(crate) struct Recent {
+    outlines: HashMap<Box<str>, Kept>,
+    /// Hashes of outlines that have come once, overwritten in turn.
+    seen: Vec<u64>,
+    next_seen: usize,
+    hasher: RandomState,
+    /// That of the text that was looked for last.
+    outline: Outline,
+    /// Whether a statement of that outline is worth keeping.
+    is_wanted: bool,
+    /// Counts what was asked for, to tell what has not been for long.
+    clock: u64,
+}
+
+/// The statements of one outline.
+#[derive(Default)]
+struct Kept {
+    statements: Vec<Recalled>,
+    made: u32,
+    used: u64,
+}
+
+/// A statement, and how constants of a text become its parameters.
+pub(crate) struct Recalled {
+    prepared: Arc<Prepared>,
+    /// For each constant its text if it belongs to the statement; `None` for the next parameter.
+    fixed: Box<[Option<Box<str>>]>,
+    /// The types of parameters that the client declared.
+    declared: Box<[Option<DataType>]>,
+}
+
+impl Recalled {
+    pub(crate) fn new(
+        prepared: Arc<Prepared>,
+        fixed: Box<[Option<Box<str>>]>,
+        declared: &[Option<DataType>],
+    ) -> Recalled {
+        Recalled { prepared, fixed, declared: declared.into() }
+    }
+
+    /// Whether it is the statement of a text with these constants.
+    fn is_of(&self, text: &str, constants: &[Constant], declared: &[Option<DataType>]) -> bool {
+        let is_same = |(fixed, constant): (&Option<Box<str>>, &Constant)| {
+            fixed.as_deref().is_none_or(|fixed| fixed == constant.written(text))
+        };
+        *self.declared == *declared
+            && self.fixed.len() == constants.len()
+            && self.fixed.iter().zip(constants).all(is_same)
+    }
+
+    /// The values of its parameters; `None` if one is no value of its type, of which planning tells where it stands.
+    fn values(&self, text: &str, constants: &[Constant]) -> Option<Vec<Value>> {
+        let given = self.fixed.iter().zip(constants).filter(|(fixed, _)| fixed.is_none());
+        let types = self.prepared.parameters().iter();
+        given.zip(types).map(|((_, constant), &data_type)| constant.value(text, data_type)).collect()
+    }
+}
+
+impl Recent {
+    /// The statement that is kept for a text of this outline, and its parameters. `is_current`: whether its plan is good.
+    pub(crate) fn find(
+        &mut self,
+        text: &str,
+        declared: Option<&[Option<DataType>]>,
+        is_current: impl FnOnce(&Prepared) -> bool,
+    ) -> Option<(Arc<Prepared>, Vec<Value>)> {
+        match declared {
+            None => self.outline.read(text),
+            Some(_) => self.outline.take_whole(text),
+        }
+        let declared = declared.unwrap_or_default();
+        self.clock += 1;
+        let constants = self.outline.constants();
+        let Some(kept) = self.outlines.get_mut(self.outline.text()) else {
+            self.is_wanted = self.has_come_before();
+            return None;
+        };
+        kept.used = self.clock;
+        let found = kept.statements.iter().position(|known| known.is_of(text, constants, declared));
+        let Some(place) = found else {
+            self.is_wanted = kept.made < MADE_MAX;
+            return None;
+        };
+        self.is_wanted = false;
+        let known = &kept.statements[place];
+        if !is_current(&known.prepared) {
+            // Plans that become outdated are no statements too many.
+            kept.statements.swap_remove(place);
+            kept.made -= 1;
+            self.is_wanted = true;
+            return None;
+        }
+        Some((known.prepared.clone(), known.values(text, constants)?))
+    }
+
+    /// Whether this outline has come before; from now on it has.
+    fn has_come_before(&mut self) -> bool {
+        let hash = self.hasher.hash_one(self.outline.text());
+        if self.seen.contains(&hash) {
+            return true;
+        }
+        match self.seen.get_mut(self.next_seen) {
+            Some(seen) => *seen = hash,
+            None => self.seen.push(hash),
+        }
+        self.next_seen = (self.next_seen + 1) % SEEN_MAX;
+        false
+    }
+
+    /// What comes next was not looked for.
+    pub(crate) fn skip(&mut self) {
+        self.is_wanted = false;
+    }
+
+    /// The outline of the text that was looked for last and not found, if its statement is worth keeping.
+    pub(crate) fn wanted(&mut self) -> Option<&Outline> {
+        std::mem::take(&mut self.is_wanted).then_some(&self.outline)
+    }
+
+    /// Keeps the statement of the text that was looked for last.
+    pub(crate) fn keep(&mut self, recalled: Recalled) {
+        self.make_room();
+        let kept = self.outlines.entry(self.outline.text().into()).or_default();
+        kept.used = self.clock;
+        if kept.statements.len() >= ALIKE_MAX {
+            kept.statements.remove(0);
+        }
+        kept.statements.push(recalled);
+        kept.made += 1;
+    }
+
+    /// Forgets outlines that have not been asked for longest, until one more statement may be kept.
+    fn make_room(&mut self) {
+        let room = |kept: &Kept| kept.statements.len().max(1);
+        while self.outlines.values().map(room).sum::<usize>() >= STATEMENTS_MAX {
+            let oldest = self.outlines.iter().min_by_key(|(_, kept)| kept.used);
+            let Some(oldest) = oldest.map(|(text, _)| text.clone()) else { return };
+            self.outlines.remove(&oldest);
+        }
+    }
+
+    /// Forgets all statements, and gives the memory back.
+    pub(crate) fn clear(&mut self) {
+        *self = Recent::default();
+    }
+}

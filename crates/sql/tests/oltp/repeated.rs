@@ -1,0 +1,177 @@
+//! Statements whose texts come again with other constants: which of them are found, with which parameters, and what makes them be forgotten.
+
+use crate::client::Client;
+use ankerdb_engine::{DataType, Value};
+
+const TABLE: &str =
+    "create table t (id int primary key, n bigint, name varchar(5), price numeric(9,2), at date)";
+
+/// Runs a text as a server does; the parameters of the statement if it was found.
+fn ask(client: &mut Client, sql: &str) -> Option<Vec<Value>> {
+    if let Some((prepared, parameters)) = client.0.recall(sql) {
+        client.outcome(&prepared, &parameters).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        return Some(parameters);
+    }
+    let statement = client.0.parse(sql).unwrap().remove(0);
+    let prepared = client.0.prepare(statement, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    client.0.remember(sql, &prepared);
+    client.outcome(&prepared, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    None
+}
+
+/// The parameters of the last of these texts, all of one outline; the first two are not found.
+fn asked<const N: usize>(client: &mut Client, texts: [&str; N]) -> Option<Vec<Value>> {
+    let found: Vec<_> = texts.iter().map(|text| ask(client, text)).collect();
+    assert!(found[..2].iter().all(Option::is_none), "{}: {found:?}", texts[0]);
+    found.into_iter().next_back().flatten()
+}
+
+#[test]
+fn constants_beside_columns_are_parameters() {
+    let mut client = Client::new();
+    client.setup(&[TABLE, "insert into t values (1, 1, 'a', 1, '2024-01-01')"]);
+    let number = |value| Value::Integer(value);
+    let found = asked(
+        &mut client,
+        ["select n from t where id = 1", "select n from t where id = 2", "select n from t where id = 3"],
+    );
+    assert_eq!(found, Some(vec![number(3)]));
+    let found = asked(
+        &mut client,
+        [
+            "update t set n = n + 1, name = 'b' where id = 1;",
+            "update t set n = n + 2, name = 'c' where id = 1;",
+            "update t set n = n + 5, name = 'it''s' where id = 1;",
+        ],
+    );
+    assert_eq!(found, Some(vec![number(5), Value::text("it's"), number(1)]));
+    let found = asked(
+        &mut client,
+        [
+            "insert into t values (2, -1, 'x', 1.50, '2024-01-02')",
+            "insert into t values (3, -2, 'y', 2.50, '2024-01-03')",
+            "insert into t values (4, -3, 'z', 3.25, '2024-01-04')",
+        ],
+    );
+    assert_eq!(found.map(|found| found.len()), Some(5));
+    client.check(&[(
+        "select * from t where id in (1, 4) order by id",
+        "1,9,it's,1.00,2024-01-01|4,-3,z,3.25,2024-01-04",
+    )]);
+}
+
+#[test]
+fn constants_that_are_more_than_values_belong_to_the_statement() {
+    let mut client = Client::new();
+    client.setup(&[TABLE, "insert into t values (1, 1, 'a', 1, '2024-01-01'), (2, 2, 'b', 2, '2024-01-02')"]);
+    for (sql, other) in [
+        ("select 5", "select 6"),
+        (
+            "select id from t where id < 5 and id > 0 limit 1",
+            "select id from t where id < 5 and id > 0 limit 2",
+        ),
+        ("select id, n from t where id = 1 order by 1", "select id, n from t where id = 1 order by 2"),
+        ("select n / 2 from t where id = 1", "select n / 3 from t where id = 1"),
+        ("update t set n = n / 1 where id = 1", "update t set n = n / 2 where id = 1"),
+        (
+            "select interval '1 day', 'x' from t where id = 1",
+            "select interval '2 day', 'x' from t where id = 1",
+        ),
+    ] {
+        let texts = [sql, sql, sql];
+        let found = asked(&mut client, texts).unwrap_or_else(|| panic!("{sql} is not found"));
+        assert!(found.len() <= 2, "{sql}: {found:?}");
+        // Its outline is known, but it is another statement.
+        assert_eq!(ask(&mut client, other), None, "{other}");
+        assert!(ask(&mut client, other).is_some(), "{other}");
+        assert!(ask(&mut client, sql).is_some(), "{sql}");
+    }
+}
+
+#[test]
+fn kinds_of_numbers_are_kinds_of_statements() {
+    let mut client = Client::new();
+    client.setup(&[TABLE]);
+    for number in ["5", "2147483648", "5.0"] {
+        let text = format!("select id from t where id = 1 and n = {number}");
+        let Some(found) = asked(&mut client, [&text, &text, &text]) else { panic!("{text} is not found") };
+        let is_right = match found[1] {
+            Value::Integer(5) => number == "5",
+            Value::BigInt(2_147_483_648) => number == "2147483648",
+            Value::Numeric(_) => number == "5.0",
+            _ => false,
+        };
+        assert!(is_right, "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn what_changes_a_plan_makes_the_statement_be_forgotten() {
+    let mut client = Client::new();
+    client.setup(&[TABLE, "insert into t values (1, 1, 'a', 1, '2024-01-01')"]);
+    let sql = "select n from t where id = 1";
+    for change in [
+        "create table other (id int)",
+        "alter table t add column more int",
+        "set search_path = public, pg_catalog",
+        "set time zone 'Asia/Tokyo'",
+        "set datestyle = 'German'",
+        "create temporary table t (id int primary key, n text)",
+        "discard all",
+    ] {
+        while ask(&mut client, sql).is_none() {}
+        assert!(!client.run(change).starts_with('!'), "{change}");
+        assert!(client.0.recall(sql).is_none(), "{change}");
+    }
+    while ask(&mut client, sql).is_none() {}
+    assert_eq!(client.run("begin"), "BEGIN");
+    assert!(client.0.recall(sql).is_some());
+    assert_eq!(client.run("select 1 / 0"), "!22012");
+    assert!(client.0.recall(sql).is_none(), "a transaction that has failed");
+    assert_eq!(client.run("rollback"), "ROLLBACK");
+    assert!(client.0.recall(sql).is_some());
+    client.0.forget_recent();
+    assert!(client.0.recall(sql).is_none());
+}
+
+#[test]
+fn a_session_keeps_so_many_statements_and_no_more() {
+    let mut client = Client::new();
+    client.setup(&[TABLE]);
+    let text = |number: usize| format!("select n as c{number} from t where id = 1");
+    let often = text(0);
+    while ask(&mut client, &often).is_none() {}
+    for number in 1..200 {
+        while ask(&mut client, &text(number)).is_none() {}
+        assert!(client.0.recall(&often).is_some(), "{number} others");
+    }
+    let kept = (0..200).filter(|&number| client.0.recall(&text(number)).is_some()).count();
+    assert_eq!(kept, 64);
+    let long = format!("select n from t where id = 1{}", " ".repeat(5000));
+    assert_eq!(asked(&mut client, [&long, &long, &long]), None);
+}
+
+#[test]
+fn texts_of_the_extended_protocol_are_found_for_parameters_of_the_same_types() {
+    let mut client = Client::new();
+    client.setup(&[TABLE]);
+    let sql = "select n from t where id = $1";
+    let prepare = |client: &mut Client, types: &[Option<DataType>]| {
+        if client.0.recall_with(sql, types).is_some() {
+            return true;
+        }
+        let statement = client.0.parse(sql).unwrap().remove(0);
+        let prepared = client.0.prepare(statement, types).unwrap();
+        client.0.remember_with(&prepared, types);
+        false
+    };
+    let big = [Some(DataType::BigInt)];
+    assert_eq!([(); 3].map(|()| prepare(&mut client, &[])), [false, false, true]);
+    assert_eq!([(); 2].map(|()| prepare(&mut client, &big)), [false, true]);
+    assert!(prepare(&mut client, &[]));
+    let (untyped, typed) = (client.0.recall_with(sql, &[]), client.0.recall_with(sql, &big));
+    assert_eq!(untyped.unwrap().parameters(), [DataType::Integer]);
+    assert_eq!(typed.unwrap().parameters(), [DataType::BigInt]);
+    // Without the parameters it is another text.
+    assert!(client.0.recall(sql).is_none());
+}
