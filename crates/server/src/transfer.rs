@@ -28,6 +28,7 @@ impl Connection {
     pub(crate) fn copy_in(&mut self, mut copy: CopyIn) -> Served<String> {
         let taken = match copy.take_file() {
             Some(file) => self.take_file(&mut copy, file),
+            None if copy.has_data() => Ok(()),
             None => self.ask_for_data(&mut copy),
         };
         match taken {
@@ -67,7 +68,7 @@ impl Connection {
 
     fn ask_for_data(&mut self, copy: &mut CopyIn) -> Served {
         let columns = copy.column_count();
-        let format = if copy.is_binary() { BINARY } else { TEXT };
+        let format = if copy.is_bytes() { BINARY } else { TEXT };
         self.wire.send(&CopyInResponse::new(format as i8, columns as i16, vec![format; columns]))?;
         self.wire.flush()?;
         self.wire.set_patience(Some(LOOK_AROUND))?;
@@ -140,6 +141,20 @@ impl Connection {
         Ok(copy.tag())
     }
 
+    /// Sends a file to the client, in pieces that say nothing about what is in them.
+    fn copy_out_file(&mut self, mut copy: CopyOut) -> Served<String> {
+        let columns = copy.column_count();
+        self.wire.send(&CopyOutResponse::new(BINARY as i8, columns as i16, vec![BINARY; columns]))?;
+        while let Some(bytes) = guard(|| copy.next_piece())? {
+            for piece in bytes.chunks(FILE_BYTES) {
+                copy.check()?;
+                self.send_data(piece)?;
+            }
+        }
+        self.wire.send(&CopyDone::new())?;
+        Ok(copy.tag())
+    }
+
     fn send_data(&mut self, data: &[u8]) -> Served {
         let mut header = [0; DATA_HEADER_BYTES];
         put_data_header(&mut header, data.len())?;
@@ -153,6 +168,9 @@ impl Connection {
     pub(crate) fn copy_out(&mut self, mut copy: CopyOut) -> Served<String> {
         if let Some(file) = copy.take_file() {
             return guard(|| fill_file(&mut copy, file));
+        }
+        if copy.is_file() {
+            return self.copy_out_file(copy);
         }
         if copy.is_binary() {
             return self.copy_out_rows(copy);
@@ -173,7 +191,14 @@ impl Connection {
 
 /// Writes all rows to a file of the server's. Returns the command tag.
 fn fill_file(copy: &mut CopyOut, mut file: TargetFile) -> Result<String, Error> {
-    if copy.is_binary() {
+    if copy.is_file() {
+        while let Some(bytes) = copy.next_piece()? {
+            for piece in bytes.chunks(FILE_BYTES) {
+                copy.check()?;
+                file.write(piece)?;
+            }
+        }
+    } else if copy.is_binary() {
         let types = copy.types();
         let mut data = BytesMut::new();
         binary_copy::put_header(&mut data);

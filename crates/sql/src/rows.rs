@@ -11,6 +11,7 @@ use crate::columns::Columns;
 use crate::result::{batch_of_rows, renamed, schema_of};
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Cause, Error, Interrupt, Result, SqlState, Value, ValueRef};
+use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::record_batch::RecordBatch;
 use futures::StreamExt;
@@ -82,6 +83,14 @@ impl Batch {
         match &self.0 {
             Content::Values(rows) => ValueRef::from(&rows[row][column]),
             Content::Columns(_, columns) => columns.value(row, column),
+        }
+    }
+
+    /// A column as the array that the OLAP path made it in, if it did.
+    pub(crate) fn array(&self, column: usize) -> Option<&ArrayRef> {
+        match &self.0 {
+            Content::Values(_) => None,
+            Content::Columns(batch, _) => batch.columns().get(column),
         }
     }
 

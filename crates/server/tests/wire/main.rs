@@ -21,6 +21,7 @@ mod malformed;
 mod notify;
 mod numerics;
 mod packed;
+mod parquet;
 mod precision;
 mod psql;
 mod script;

@@ -7,7 +7,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 /// Begins the text: a character that has no meaning anywhere.
 const MARK: char = '\u{f8fe}';
-const OPTIONS: [&str; 4] = ["on_error", "reject_limit", "log_verbosity", "compression"];
+const OPTIONS: [&str; 6] =
+    ["on_error", "reject_limit", "log_verbosity", "compression", "row_group_size", "match_by"];
 
 /// The name and the value of an option, if the encoding's name is one of ours.
 pub(super) fn read(encoding: &str) -> Option<(String, Option<String>)> {

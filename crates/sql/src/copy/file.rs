@@ -7,15 +7,18 @@
 
 use super::options::Compression;
 use ankerdb_engine::{Error, Result, SqlState};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Linux's flags for `open`: no wait for the other end of a pipe, and no link at the end of the path.
 const NO_WAIT_NO_LINK: i32 = 0o4000 | 0o400_000;
 /// Bytes that are written at a time.
 const WRITE_BYTES: usize = 256 * 1024;
+/// Tells names of files that are not whole apart.
+static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(0);
 /// zstd's own default.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -33,12 +36,7 @@ impl SourceFile {
         name: &str,
         compression: Option<Compression>,
     ) -> Result<SourceFile> {
-        let folder = allowed_folder(folder, "COPY from a file")?;
-        let cannot = |error: io::Error| cannot_open(name, "reading", "FROM", &error);
-        let path = folder.join(name).canonicalize().map_err(cannot)?;
-        check_below(&path, &folder, name, "reading")?;
-        let file = OpenOptions::new().read(true).custom_flags(NO_WAIT_NO_LINK).open(&path).map_err(cannot)?;
-        check_kind(&file, name)?;
+        let file = open_source(folder, name)?;
         let reader: Box<dyn Read + Send> = match compression.unwrap_or_else(|| Compression::of(name)) {
             Compression::None => Box::new(file),
             Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(file)),
@@ -67,13 +65,37 @@ impl SourceFile {
     }
 }
 
+/// A file to be read as it lies.
+///
+/// # Errors
+/// 42501, 58P01, 42809, as PostgreSQL.
+pub(super) fn open_source(folder: Option<&Path>, name: &str) -> Result<File> {
+    let folder = allowed_folder(folder, "COPY from a file")?;
+    let cannot = |error: io::Error| cannot_open(name, "reading", "FROM", &error);
+    let path = folder.join(name).canonicalize().map_err(cannot)?;
+    check_below(&path, &folder, name, "reading")?;
+    let file = OpenOptions::new().read(true).custom_flags(NO_WAIT_NO_LINK).open(&path).map_err(cannot)?;
+    check_kind(&file, name)?;
+    Ok(file)
+}
+
 /// Whether it is the data, not the reading of it.
 fn is_malformed(error: &io::Error) -> bool {
     error.raw_os_error().is_none()
 }
 
 /// A file that COPY TO writes.
-pub struct TargetFile(Writer);
+pub struct TargetFile {
+    writer: Option<Writer>,
+    /// Where it is put when it is whole.
+    place: Option<Place>,
+}
+
+/// A file that nobody sees before it is whole: it is written under a name of its own, and renamed at the end.
+struct Place {
+    temporary: PathBuf,
+    path: PathBuf,
+}
 
 enum Writer {
     Plain(BufWriter<File>),
@@ -89,14 +111,8 @@ impl TargetFile {
         name: &str,
         compression: Option<Compression>,
     ) -> Result<TargetFile> {
-        let folder = allowed_folder(folder, "COPY to a file")?;
-        if !Path::new(name).is_absolute() {
-            let message = "relative path not allowed for COPY to file";
-            return Err(Error::new(SqlState::InvalidName, message));
-        }
+        let path = target_path(folder, name)?;
         let cannot = |error: io::Error| cannot_open(name, "writing", "TO", &error);
-        let path = resolved(Path::new(name)).map_err(cannot)?;
-        check_below(&path, &folder, name, "writing")?;
         let mut open = OpenOptions::new();
         open.write(true).create(true).custom_flags(NO_WAIT_NO_LINK).mode(0o644);
         let file = match open.open(&path) {
@@ -107,7 +123,7 @@ impl TargetFile {
         // What is no file was not cut off.
         file.set_len(0).map_err(cannot)?;
         let buffered = BufWriter::with_capacity(WRITE_BYTES, file);
-        Ok(TargetFile(match compression.unwrap_or_else(|| Compression::of(name)) {
+        let writer = match compression.unwrap_or_else(|| Compression::of(name)) {
             Compression::None => Writer::Plain(buffered),
             Compression::Gzip => {
                 let encoder = flate2::write::GzEncoder::new(buffered, flate2::Compression::default());
@@ -117,7 +133,36 @@ impl TargetFile {
                 let encoder = zstd::Encoder::new(buffered, ZSTD_LEVEL);
                 Writer::Zstd(Box::new(encoder.map_err(|error| failed("write to", &error))?))
             }
-        }))
+        };
+        Ok(TargetFile { writer: Some(writer), place: None })
+    }
+
+    /// A file that takes the place of the one with that name when it is whole, and not before.
+    ///
+    /// # Errors
+    /// Those of [`create`](Self::create).
+    pub(super) fn replace(folder: Option<&Path>, name: &str) -> Result<TargetFile> {
+        let path = target_path(folder, name)?;
+        let cannot = |error: io::Error| cannot_open(name, "writing", "TO", &error);
+        match File::open(&path) {
+            _ if path.is_dir() => return Err(is_directory(name)),
+            Ok(old) => check_kind(&old, name)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(cannot(error)),
+        }
+        let (Some(folder), Some(file_name)) = (path.parent(), path.file_name()) else {
+            return Err(is_directory(name));
+        };
+        let number = NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed);
+        let end = format!(".{}-{number}.tmp", std::process::id());
+        let mut temporary = file_name.to_owned();
+        temporary.push(end);
+        let temporary = folder.join(temporary);
+        let mut open = OpenOptions::new();
+        open.write(true).create_new(true).custom_flags(NO_WAIT_NO_LINK).mode(0o644);
+        let file = open.open(&temporary).map_err(cannot)?;
+        let writer = Writer::Plain(BufWriter::with_capacity(WRITE_BYTES, file));
+        Ok(TargetFile { writer: Some(writer), place: Some(Place { temporary, path }) })
     }
 
     /// Writes bytes behind those before.
@@ -125,26 +170,61 @@ impl TargetFile {
     /// # Errors
     /// 58030, 53100.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = match &mut self.0 {
-            Writer::Plain(writer) => writer.write_all(bytes),
-            Writer::Gzip(writer) => writer.write_all(bytes),
-            Writer::Zstd(writer) => writer.write_all(bytes),
+        let written = match &mut self.writer {
+            Some(Writer::Plain(writer)) => writer.write_all(bytes),
+            Some(Writer::Gzip(writer)) => writer.write_all(bytes),
+            Some(Writer::Zstd(writer)) => writer.write_all(bytes),
+            None => return Err(Error::internal("a COPY file is written to after its end")),
         };
         written.map_err(|error| failed("write to", &error))
     }
 
-    /// Writes what is left.
+    /// Writes what is left, and puts the file into its place.
     ///
     /// # Errors
     /// 58030, 53100.
-    pub fn finish(self) -> Result<()> {
-        let ended = match self.0 {
-            Writer::Plain(writer) => Ok(writer),
-            Writer::Gzip(writer) => writer.finish(),
-            Writer::Zstd(writer) => writer.finish(),
+    pub fn finish(mut self) -> Result<()> {
+        let ended = match self.writer.take() {
+            Some(Writer::Plain(writer)) => Ok(writer),
+            Some(Writer::Gzip(writer)) => writer.finish(),
+            Some(Writer::Zstd(writer)) => writer.finish(),
+            None => return Err(Error::internal("a COPY file is ended twice")),
         };
-        ended.and_then(|mut writer| writer.flush()).map_err(|error| failed("write to", &error))
+        let flushed = ended.and_then(|mut writer| writer.flush().map(|()| writer));
+        let writer = flushed.map_err(|error| failed("write to", &error))?;
+        if let Some(Place { temporary, path }) = &self.place {
+            // Else a crash of the system could leave an empty file in the place of the old one.
+            writer.get_ref().sync_data().map_err(|error| failed("write to", &error))?;
+            fs::rename(temporary, path).map_err(|error| failed("rename", &error))?;
+            self.place = None;
+        }
+        Ok(())
     }
+}
+
+/// What is not whole is removed.
+impl Drop for TargetFile {
+    fn drop(&mut self) {
+        if let Some(Place { temporary, .. }) = &self.place {
+                // That it cannot be removed is no error of the statement, which has one already.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+/// Where a file with that name is to be.
+///
+/// # Errors
+/// 42501, 42602, 58P01.
+fn target_path(folder: Option<&Path>, name: &str) -> Result<PathBuf> {
+    let folder = allowed_folder(folder, "COPY to a file")?;
+    if !Path::new(name).is_absolute() {
+        let message = "relative path not allowed for COPY to file";
+        return Err(Error::new(SqlState::InvalidName, message));
+    }
+    let path = resolved(Path::new(name)).map_err(|error| cannot_open(name, "writing", "TO", &error))?;
+    check_below(&path, &folder, name, "writing")?;
+    Ok(path)
 }
 
 /// The path with all links followed, whether or not there is a file yet.
@@ -192,7 +272,7 @@ fn is_directory(name: &str) -> Error {
 }
 
 /// The system's words without its number, as PostgreSQL shows them.
-fn reason(error: &io::Error) -> String {
+pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
@@ -212,7 +292,7 @@ fn cannot_open(name: &str, purpose: &str, direction: &str, error: &io::Error) ->
     Error::new(state, message).with_hint(hint)
 }
 
-fn failed(what: &str, error: &io::Error) -> Error {
+pub(super) fn failed(what: &str, error: &io::Error) -> Error {
     let state = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => SqlState::DiskFull,
         _ => SqlState::IoError,

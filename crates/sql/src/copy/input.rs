@@ -1,8 +1,9 @@
 //! COPY table FROM STDIN.
 
-use super::file::SourceFile;
+use super::file::{SourceFile, open_source};
 use super::lines::LineSplitter;
 use super::options::{CopyOptions, Format, Header};
+use super::parquet::{FileReader, Rows, Spool};
 use super::parts::Parts;
 use super::row::RowValues;
 use super::shape::{Defaults, LineReader, Shape};
@@ -12,6 +13,7 @@ use super::text;
 use crate::SqlSession;
 use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Table, Transaction, Value};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use std::fs::File;
 use std::sync::Arc;
 
 /// Rows from which on a COPY loads the others in whole blocks. Fewer are inserted one by one, so that a small COPY does not
@@ -29,6 +31,22 @@ pub struct CopyIn {
     own: Option<Transaction>,
     /// Where the data comes from, unless from the client.
     file: Option<SourceFile>,
+    /// A Parquet file, which is read when all of it is there.
+    whole: Option<Whole>,
+}
+
+/// Data that is not read piece by piece.
+struct Whole {
+    file: WholeFile,
+    /// Whether the statement names the columns.
+    are_named: bool,
+}
+
+enum WholeFile {
+    /// On the server.
+    There(File),
+    /// What the client has sent of it.
+    Coming(Spool),
 }
 
 /// What becomes of each line.
@@ -80,6 +98,7 @@ impl CopyIn {
         let table = catalog.table(&name)?;
         crate::materialized_table::check_changeable(&table, "copy to")?;
         session.check_writable("COPY FROM")?;
+        let are_named = !columns.is_empty();
         let columns = targets(&table, columns, &options)?;
         let defaults = Defaults::new(session, &table, &columns)?;
         let header = options.header;
@@ -97,20 +116,40 @@ impl CopyIn {
             skipped: Skipped::default(),
         };
         let splitter = LineSplitter::new(&loader.shape.options);
-        let compression = loader.shape.options.compression;
-        let open = |name: &str| SourceFile::open(session.copy_folder().as_deref(), name, compression);
-        let file = file.map(open).transpose()?;
+        let (folder, options) = (session.copy_folder(), &loader.shape.options);
+        let (mut source, mut whole) = (None, None);
+        match (options.format, file) {
+            (Format::Parquet, Some(name)) => {
+                whole = Some(WholeFile::There(open_source(folder.as_deref(), name)?));
+            }
+            (Format::Parquet, None) => whole = Some(WholeFile::Coming(Spool::new()?)),
+            (_, Some(name)) => {
+                source = Some(SourceFile::open(folder.as_deref(), name, options.compression)?);
+            }
+            (_, None) => {}
+        }
+        let whole = whole.map(|file| Whole { file, are_named });
         let own = session.begin_own();
         // Within a block, what was loaded could not be read before its end.
         if own.as_ref().is_some_and(|own| own.can_load(&loader.shape.table)) {
             loader.way = Way::Undecided;
         }
-        Ok(CopyIn { splitter, loader, own, file })
+        Ok(CopyIn { splitter, loader, own, file: source, whole })
     }
 
     /// The file that the data is to be read from and [`push`](Self::push)ed; none if the client sends it.
     pub fn take_file(&mut self) -> Option<SourceFile> {
         self.file.take()
+    }
+
+    /// Whether all data is there already: [`finish`](Self::finish) reads the file.
+    pub fn has_data(&self) -> bool {
+        matches!(self.whole, Some(Whole { file: WholeFile::There(_), .. }))
+    }
+
+    /// Whether the data is no text.
+    pub fn is_bytes(&self) -> bool {
+        self.is_binary() || self.whole.is_some()
     }
 
     /// Whether the data is in the protocol's binary form, whose rows the caller reads and hands to
@@ -163,6 +202,9 @@ impl CopyIn {
         if self.loader.ended {
             return Ok(());
         }
+        if let Some(Whole { file: WholeFile::Coming(spool), .. }) = &mut self.whole {
+            return spool.write(data);
+        }
         self.splitter.push(data)?;
         let (splitter, loader) = (&mut self.splitter, &mut self.loader);
         in_transaction(session, &mut self.own, |transaction| loader.whole_lines(splitter, transaction))
@@ -171,9 +213,12 @@ impl CopyIn {
     /// Ends the copy when all data has come: stores the rows; in an open transaction, with its commit. Returns the
     /// command tag `COPY n`.
     pub fn finish(mut self, session: &mut SqlSession) -> Result<String> {
-        let (splitter, loader) = (&mut self.splitter, &mut self.loader);
+        let (splitter, loader, whole) = (&mut self.splitter, &mut self.loader, self.whole.take());
         let result = in_transaction(session, &mut self.own, |transaction| {
-            loader.last_line(splitter, transaction)?;
+            match whole {
+                Some(whole) => loader.load_file(whole, transaction)?,
+                None => loader.last_line(splitter, transaction)?,
+            }
             transaction.check_references()
         });
         let stored = result.and_then(|()| match self.own.take() {
@@ -285,6 +330,41 @@ impl Loader {
         self.note_row()
     }
 
+    /// Stores the rows of a Parquet file.
+    fn load_file(&mut self, whole: Whole, transaction: &mut Transaction) -> Result<()> {
+        let file = match whole.file {
+            WholeFile::There(file) => file,
+            WholeFile::Coming(spool) => spool.finish()?,
+        };
+        let mut file = FileReader::open(file, self.shape.clone(), whole.are_named)?;
+        loop {
+            transaction.check_interrupt()?;
+            let Some(rows) = file.next()? else { return Ok(()) };
+            for row in 0..rows.len() {
+                transaction.check_interrupt()?;
+                self.line += 1;
+                self.choose_way();
+                self.store_from(&rows, row, transaction)?;
+                self.note_row()?;
+            }
+        }
+    }
+
+    fn store_from(&mut self, rows: &Rows, row: usize, transaction: &mut Transaction) -> Result<()> {
+        self.reader.begin(self.line)?;
+        let defaults = self.reader.values("");
+        let value = |column: usize| rows.value(row, column).unwrap_or_else(|| defaults.value(column));
+        let table = &self.shape.table;
+        match self.way {
+            Way::Loads => transaction.load(table, value),
+            _ => {
+                let values = (0..table.columns().len()).map(|column| value(column).to_value());
+                transaction.insert(table, values.collect()).map(drop)
+            }
+        }
+        .map_err(|error| error.with_context(self.shape.at(self.line)))
+    }
+
     fn choose_way(&mut self) {
         if !matches!(self.way, Way::Undecided) || self.rows < LOADS_FROM {
             return;
@@ -292,7 +372,8 @@ impl Loader {
         let shape = &self.shape;
         self.way = Way::Loads;
         // Sequences count in the order of lines; and rows that come as values have been read already.
-        if shape.defaults.are_constants() && shape.options.format != Format::Binary {
+        if shape.defaults.are_constants() && !matches!(shape.options.format, Format::Binary | Format::Parquet)
+        {
             let skipped = std::mem::take(&mut self.skipped);
             let mut parts = Parts::start(shape.clone(), self.interrupt.clone(), skipped);
             if parts.has_helpers() {

@@ -55,7 +55,7 @@ impl LineSplitter {
     /// The next whole line, without its end.
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         let end = match self.format {
-            Format::Text | Format::Binary => self.text_end(),
+            Format::Text | Format::Binary | Format::Parquet => self.text_end(),
             Format::Csv => self.csv_end(),
         }?;
         let line = &self.buffer[self.start..end];

@@ -11,6 +11,8 @@
 //!
 //! In the binary format rows of values come and go instead of lines: the server knows how they are written.
 //!
+//! A Parquet file (`parquet`) is written piece by piece, and read when all of it is there.
+//!
 //! `file` opens files on the server, which the server reads and writes in place of the client.
 //!
 //! Not here: programs on the server (0A000), encodings other than UTF-8.
@@ -23,6 +25,7 @@ mod input;
 mod lines;
 mod options;
 mod output;
+mod parquet;
 mod parts;
 mod row;
 mod shape;
@@ -37,7 +40,7 @@ pub use output::{CopyOut, Lines};
 use crate::{Outcome, SqlSession};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
-use options::{Compression, CopyOptions};
+use options::{Compression, CopyOptions, Format};
 
 /// Begins a COPY. The returned [`CopyIn`] or [`CopyOut`] does the rest.
 pub(crate) fn start(session: &mut SqlSession, statement: &Statement) -> Result<Outcome> {
@@ -46,7 +49,10 @@ pub(crate) fn start(session: &mut SqlSession, statement: &Statement) -> Result<O
     };
     let file = file_of(target)?;
     let options = CopyOptions::read(options, legacy_options, *to)?;
-    if file.is_none() && options.compression.is_some_and(|compression| compression != Compression::None) {
+    if file.is_none()
+        && options.format != Format::Parquet
+        && options.compression.is_some_and(|compression| compression != Compression::None)
+    {
         let message = "COPY COMPRESSION is for files on the server";
         return Err(Error::new(SqlState::FeatureNotSupported, message));
     }

@@ -1,6 +1,7 @@
 //! The options of a COPY, in both of PostgreSQL's syntaxes.
 
 use super::extra;
+use super::parquet::{Codec, MatchBy, ParquetOptions};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, Ident};
 use std::collections::HashSet;
@@ -12,6 +13,19 @@ pub(super) enum Format {
     Csv,
     /// Values in the protocol's binary form, which this crate does not know: its caller writes and reads them.
     Binary,
+    /// A file of columns.
+    Parquet,
+}
+
+impl Format {
+    /// What errors call the format, if it has no lines.
+    fn mode_without_lines(self) -> Option<&'static str> {
+        match self {
+            Format::Text | Format::Csv => None,
+            Format::Binary => Some("BINARY"),
+            Format::Parquet => Some("PARQUET"),
+        }
+    }
 }
 
 /// What the first line is.
@@ -78,6 +92,8 @@ pub(super) struct CopyOptions {
     pub on_error: OnError,
     /// If it was said.
     pub compression: Option<Compression>,
+    /// Parquet only.
+    pub parquet: ParquetOptions,
     /// CSV only.
     pub quote: u8,
     /// CSV only: stands before a quote (or itself) inside of quotes.
@@ -102,7 +118,9 @@ struct Written {
     on_error: Option<bool>,
     reject_limit: Option<usize>,
     verbosity: Option<Verbosity>,
-    compression: Option<Compression>,
+    compression: Option<String>,
+    group_rows: Option<usize>,
+    match_by: Option<MatchBy>,
     quote: Option<char>,
     escape: Option<char>,
     force_quote: Vec<Ident>,
@@ -116,7 +134,7 @@ impl CopyOptions {
     /// Text or CSV with all defaults.
     pub(super) fn new(format: Format) -> CopyOptions {
         let (delimiter, null) = match format {
-            Format::Text | Format::Binary => (b'\t', "\\N"),
+            Format::Text | Format::Binary | Format::Parquet => (b'\t', "\\N"),
             Format::Csv => (b',', ""),
         };
         CopyOptions {
@@ -126,6 +144,7 @@ impl CopyOptions {
             header: Header::None,
             on_error: OnError::Stop,
             compression: None,
+            parquet: ParquetOptions::default(),
             quote: b'"',
             escape: b'"',
             force_quote: Vec::new(),
@@ -140,9 +159,21 @@ impl CopyOptions {
         let mut written = Written::default();
         options.iter().try_for_each(|option| written.option(option))?;
         legacy.iter().try_for_each(|option| written.legacy(option))?;
+        let seen = written.seen.clone();
         let options = written.complete()?;
         options.check(to)?;
-        Ok(options)
+        let wrong_way = match to {
+            true => [("MATCH_BY", seen.contains("match_by")), ("", false)],
+            false => {
+                let is_packed = options.format == Format::Parquet && seen.contains("compression");
+                [("ROW_GROUP_SIZE", seen.contains("row_group_size")), ("COMPRESSION", is_packed)]
+            }
+        };
+        match wrong_way.into_iter().find(|(_, given)| *given) {
+            None => Ok(options),
+            Some((name, _)) if to => invalid(format!("COPY {name} cannot be used with COPY TO")),
+            Some((name, _)) => invalid(format!("COPY {name} cannot be used with COPY FROM in PARQUET mode")),
+        }
     }
 
     fn check(&self, to: bool) -> Result<()> {
@@ -256,6 +287,7 @@ impl Written {
             "text" => Format::Text,
             "csv" => Format::Csv,
             "binary" => Format::Binary,
+            "parquet" => Format::Parquet,
             _ => return invalid(format!("COPY format \"{name}\" not recognized")),
         });
         Ok(())
@@ -310,24 +342,63 @@ impl Written {
                 });
                 self.once("log_verbosity")
             }
-            _ => {
-                self.compression = Some(match said {
-                    Some("none") => Compression::None,
-                    Some("gzip") => Compression::Gzip,
-                    Some("zstd") => Compression::Zstd,
+            "row_group_size" => {
+                self.group_rows = Some(row_group_size(said)?);
+                self.once("row_group_size")
+            }
+            "match_by" => {
+                self.match_by = Some(match said {
+                    Some("name") => MatchBy::Name,
+                    Some("position") => MatchBy::Position,
                     other => {
                         let other = other.unwrap_or_default();
-                        return invalid(format!("COPY COMPRESSION \"{other}\" not recognized"));
+                        return invalid(format!("COPY MATCH_BY \"{other}\" not recognized"));
                     }
                 });
+                self.once("match_by")
+            }
+            _ => {
+                self.compression = Some(value.unwrap_or_default());
                 self.once("compression")
             }
         }
     }
 
+    /// What a file is packed with as a whole.
+    fn compression(&self) -> Result<Option<Compression>> {
+        let Some(said) = self.compression.as_deref() else { return Ok(None) };
+        Ok(Some(match said {
+            "none" => Compression::None,
+            "gzip" => Compression::Gzip,
+            "zstd" => Compression::Zstd,
+            other => return invalid(format!("COPY COMPRESSION \"{other}\" not recognized")),
+        }))
+    }
+
+    /// How a Parquet file is written and matched.
+    fn parquet(&self) -> Result<ParquetOptions> {
+        let defaults = ParquetOptions::default();
+        let codec = match self.compression.as_deref() {
+            None => defaults.codec,
+            Some("uncompressed" | "none") => Codec::Uncompressed,
+            Some("snappy") => Codec::Snappy,
+            Some("zstd") => Codec::Zstd,
+            Some(other) => {
+                return invalid(format!("COPY COMPRESSION \"{other}\" not recognized in PARQUET mode"));
+            }
+        };
+        Ok(ParquetOptions {
+            codec,
+            group_rows: self.group_rows.unwrap_or(defaults.group_rows),
+            match_by: self.match_by.unwrap_or(defaults.match_by),
+        })
+    }
+
     fn on_error(&self, format: Format) -> Result<OnError> {
-        if self.on_error == Some(true) && format == Format::Binary {
-            let message = "only ON_ERROR STOP is allowed in BINARY mode";
+        if self.on_error == Some(true)
+            && let Some(mode) = format.mode_without_lines()
+        {
+            let message = format!("only ON_ERROR STOP is allowed in {mode} mode");
             return Err(Error::new(SqlState::SyntaxError, message));
         }
         match self.on_error {
@@ -381,12 +452,24 @@ impl Written {
         for (name, given) in
             [("DELIMITER", self.delimiter.is_some()), ("NULL", self.null.is_some()), ("HEADER", has_header)]
         {
-            if given && format == Format::Binary {
+            if let Some(mode) = format.mode_without_lines().filter(|_| given) {
                 let state =
                     if name == "HEADER" { SqlState::FeatureNotSupported } else { SqlState::SyntaxError };
-                return Err(Error::new(state, format!("cannot specify {name} in BINARY mode")));
+                return Err(Error::new(state, format!("cannot specify {name} in {mode} mode")));
             }
         }
+        for (name, given) in
+            [("ROW_GROUP_SIZE", self.group_rows.is_some()), ("MATCH_BY", self.match_by.is_some())]
+        {
+            if given && format != Format::Parquet {
+                return invalid(format!("COPY {name} requires PARQUET mode"));
+            }
+        }
+        let (compression, parquet) = match format {
+            // Its pages are packed, not the whole.
+            Format::Parquet => (Some(Compression::None), self.parquet()?),
+            _ => (self.compression()?, ParquetOptions::default()),
+        };
         let defaults = CopyOptions::new(format);
         let quote = one_byte("quote", self.quote)?.unwrap_or(defaults.quote);
         Ok(CopyOptions {
@@ -395,7 +478,8 @@ impl Written {
             null: self.null.unwrap_or(defaults.null),
             header,
             on_error,
-            compression: self.compression,
+            compression,
+            parquet,
             quote,
             escape: one_byte("escape", self.escape)?.unwrap_or(quote),
             force_quote: self.force_quote,
@@ -422,6 +506,16 @@ fn reject_limit(said: Option<&str>) -> Result<usize> {
     match usize::try_from(limit) {
         Ok(limit) if limit > 0 => Ok(limit),
         _ => invalid(format!("REJECT_LIMIT ({limit}) must be greater than zero")),
+    }
+}
+
+fn row_group_size(said: Option<&str>) -> Result<usize> {
+    let Some(rows) = said.and_then(|said| said.parse::<i64>().ok()) else {
+        return Err(Error::new(SqlState::SyntaxError, "row_group_size requires a numeric value"));
+    };
+    match usize::try_from(rows) {
+        Ok(rows) if rows > 0 => Ok(rows),
+        _ => invalid(format!("ROW_GROUP_SIZE ({rows}) must be greater than zero")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::file::TargetFile;
 use super::options::{CopyOptions, Format, Header};
+use super::parquet::FileWriter;
 use super::targets::check_copied;
 use super::{csv, text};
 use crate::name::{folded, identifier};
@@ -21,6 +22,8 @@ pub struct CopyOut {
     fields: Vec<Field>,
     header: bool,
     file: Option<TargetFile>,
+    /// What makes a Parquet file of the rows.
+    parquet: Option<FileWriter>,
     count: usize,
     /// Rows that have come, and the first of them that is not written yet.
     batch: Batch,
@@ -92,8 +95,10 @@ impl CopyOut {
             CopySource::Table { table_name, columns } => select(session, table_name, columns)?,
         };
         let prepared = session.prepare(statement, &[])?;
-        let create =
-            |name: &str| TargetFile::create(session.copy_folder().as_deref(), name, options.compression);
+        let create = |name: &str| match options.format {
+            Format::Parquet => TargetFile::replace(session.copy_folder().as_deref(), name),
+            _ => TargetFile::create(session.copy_folder().as_deref(), name, options.compression),
+        };
         let file = file.map(create).transpose()?;
         match session.execute(&prepared, &[])? {
             Outcome::Rows(rows) => {
@@ -109,6 +114,10 @@ impl CopyOut {
         interrupt: Interrupt,
         file: Option<TargetFile>,
     ) -> Result<CopyOut> {
+        let parquet = match options.format {
+            Format::Parquet => Some(FileWriter::new(rows.columns(), &options.parquet, interrupt.clone())?),
+            _ => None,
+        };
         let forced = forced(rows.columns(), &options.force_quote)?;
         let field = |(column, force_quote): (&OutputColumn, bool)| Field {
             data_type: column.data_type,
@@ -118,7 +127,19 @@ impl CopyOut {
         let fields = rows.columns().iter().zip(forced).map(field).collect();
         let (header, batch) = (options.header != Header::None, Batch::default());
         let scratch = String::new();
-        Ok(CopyOut { rows, options, fields, header, file, count: 0, batch, next: 0, scratch, interrupt })
+        Ok(CopyOut {
+            rows,
+            options,
+            fields,
+            header,
+            file,
+            parquet,
+            count: 0,
+            batch,
+            next: 0,
+            scratch,
+            interrupt,
+        })
     }
 
     /// The file that all is to be written to; none if it is the client's.
@@ -145,6 +166,38 @@ impl CopyOut {
         let rows = self.rows.next_batch()?;
         self.count += rows.as_ref().map_or(0, Batch::len);
         Ok(rows)
+    }
+
+    /// Whether the data is a file, whose pieces [`next_piece`](Self::next_piece) gives.
+    pub fn is_file(&self) -> bool {
+        self.parquet.is_some()
+    }
+
+    /// The next bytes of the file, or `None` at its end. Sleeps until a query has rows for them.
+    ///
+    /// # Errors
+    /// The query's, those of values that such a file cannot hold, and `QueryCanceled`.
+    pub fn next_piece(&mut self) -> Result<Option<Vec<u8>>> {
+        let Some(writer) = &mut self.parquet else { return Ok(None) };
+        loop {
+            self.interrupt.check()?;
+            let Some(rows) = self.rows.next_batch()? else { break };
+            self.count += rows.len();
+            let bytes = writer.push(&rows)?;
+            if !bytes.is_empty() {
+                return Ok(Some(bytes));
+            }
+        }
+        let last = writer.finish()?;
+        Ok((!last.is_empty()).then_some(last))
+    }
+
+    /// Fails if the statement was canceled or has run out of time.
+    ///
+    /// # Errors
+    /// `QueryCanceled`.
+    pub fn check(&self) -> Result<()> {
+        self.interrupt.check()
     }
 
     /// Fields of a line.
@@ -216,7 +269,9 @@ impl CopyOut {
 
     fn push_field(&self, value: &str, force_quote: bool, out: &mut String) {
         match self.options.format {
-            Format::Text | Format::Binary => text::escape(value, self.options.delimiter, out),
+            Format::Text | Format::Binary | Format::Parquet => {
+                text::escape(value, self.options.delimiter, out)
+            }
             Format::Csv => csv::push_field(value, force_quote, &self.options, out),
         }
     }

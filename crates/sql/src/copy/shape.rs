@@ -76,7 +76,8 @@ impl Defaults {
 impl Shape {
     /// Names a line.
     pub(super) fn at(&self, number: usize) -> String {
-        format!("COPY {}, line {number}", self.table.name())
+        let what = if self.options.format == Format::Parquet { "row" } else { "line" };
+        format!("COPY {}, {what} {number}", self.table.name())
     }
 
     /// Names a line, and shows it.
@@ -153,6 +154,13 @@ impl LineReader {
         Ok(true)
     }
 
+    /// Begins a row whose values are elsewhere: what it has here are those of columns that get their defaults.
+    pub(super) fn begin(&mut self, number: usize) -> Result<()> {
+        let shape = &*self.shape;
+        self.row.begin(shape.table.columns().len());
+        shape.defaults.put_into(&mut self.row).map_err(|error| error.with_context(shape.at(number)))
+    }
+
     /// Takes a row that was read already.
     pub(super) fn take(&mut self, values: Vec<Value>, number: usize) -> Result<()> {
         let shape = &*self.shape;
@@ -177,7 +185,9 @@ impl LineReader {
         for target in &shape.columns {
             let before = rest.unwrap_or_default();
             let is_there = match shape.options.format {
-                Format::Text | Format::Binary => self.read_text((&mut rest, line), target, row),
+                Format::Text | Format::Binary | Format::Parquet => {
+                    self.read_text((&mut rest, line), target, row)
+                }
                 Format::Csv => self.read_csv((&mut rest, line), target, row),
             };
             match is_there {
@@ -261,10 +271,12 @@ impl LineReader {
         let (mut rest, mut names) = (Some(line), Vec::new());
         while rest.is_some() {
             let field = match shape.options.format {
-                Format::Text | Format::Binary => match text::next_field(&mut rest, shape.options.delimiter) {
-                    Some(field) => text::unescape(field, &mut self.scratch).map(str::to_owned),
-                    None => break,
-                },
+                Format::Text | Format::Binary | Format::Parquet => {
+                    match text::next_field(&mut rest, shape.options.delimiter) {
+                        Some(field) => text::unescape(field, &mut self.scratch).map(str::to_owned),
+                        None => break,
+                    }
+                }
                 Format::Csv => match csv::next_field(&mut rest, &shape.options, &mut self.scratch) {
                     Some(field) => field.map(|field| field.text.to_owned()),
                     None => break,

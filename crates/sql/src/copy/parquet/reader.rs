@@ -1,0 +1,208 @@
+//! COPY FROM: a file's columns matched with the table's, and its rows, some thousand at a time.
+
+use super::cells::{Rows, cells, is_taken};
+use super::source::{Source, has_old_moments, in_microseconds, readable};
+use super::{MatchBy, malformed, unreadable};
+use crate::copy::shape::Shape;
+use crate::copy::targets::Target;
+use ankerdb_engine::{Error, Result, SqlState};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::Schema;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::schema::types::SchemaDescriptor;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Rows that are read at a time, if they are short.
+const BATCH_ROWS: usize = 8192;
+/// Bytes that are read at a time, if the file tells the truth about them.
+const BATCH_BYTES: u64 = 8 << 20;
+
+/// A file that is being read.
+pub(in crate::copy) struct FileReader {
+    shape: Arc<Shape>,
+    columns: Vec<Matched>,
+    batches: ParquetRecordBatchReader,
+    /// Rows before the next batch.
+    rows: usize,
+}
+
+/// A column that is read.
+struct Matched {
+    /// Its place among the columns that are read.
+    place: usize,
+    /// Its place among the targets.
+    target: usize,
+    source: Source,
+}
+
+impl FileReader {
+    /// Reads what is in the file. `are_named`: whether the statement names the columns.
+    ///
+    /// # Errors
+    /// 22P04 for a file that is none, is damaged or has other columns, 42804 for a column of a type that the table's does not take.
+    pub(in crate::copy) fn open(file: File, shape: Arc<Shape>, are_named: bool) -> Result<FileReader> {
+        let (metadata, sources) = caught(|| describe(&file))?;
+        let names: Vec<&str> = metadata.schema().fields().iter().map(|field| field.name().as_str()).collect();
+        let mut places = match_columns(&shape, &names, are_named)?;
+        for (target, &place) in shape.columns.iter().zip(&places) {
+            check_taken(&shape, target, names[place], &sources[place])?;
+        }
+        let roots: Vec<usize> = places.clone();
+        let mask =
+            ProjectionMask::roots(metadata.metadata().file_metadata().schema_descr(), roots.iter().copied());
+        let rows = batch_rows(metadata.metadata());
+        let batches = caught(|| {
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
+                .with_projection(mask)
+                .with_batch_size(rows)
+                .build()
+        })?;
+        // What is read comes in the file's order.
+        places.sort_unstable();
+        let matched = |(target, root): (usize, usize)| Matched {
+            place: places.binary_search(&root).unwrap_or_default(),
+            target,
+            source: sources[root].clone(),
+        };
+        let columns = roots.into_iter().enumerate().map(matched).collect();
+        Ok(FileReader { shape, columns, batches, rows: 0 })
+    }
+
+    /// The next rows, or `None` at the end.
+    ///
+    /// # Errors
+    /// 22P04 for damage, 58030, and those of values that the columns do not take, with their rows.
+    pub(in crate::copy) fn next(&mut self) -> Result<Option<Rows>> {
+        let batches = &mut self.batches;
+        let Some(batch) = caught(|| Ok(batches.next().transpose()?))? else { return Ok(None) };
+        let rows = self.values(&batch)?;
+        self.rows += rows.len();
+        Ok(Some(rows))
+    }
+
+    fn values(&self, batch: &RecordBatch) -> Result<Rows> {
+        let shape = &self.shape;
+        let mut columns: Vec<_> = shape.table.columns().iter().map(|_| None).collect();
+        for Matched { place, target, source } in &self.columns {
+            let target = &shape.columns[*target];
+            let at = |(row, error): (usize, Error)| {
+                error.with_context(format!("{}, column {}", shape.at(self.rows + row + 1), target.name))
+            };
+            columns[target.position] =
+                Some(cells(source, target.data_type, batch.column(*place)).map_err(at)?);
+        }
+        Ok(Rows { count: batch.num_rows(), columns })
+    }
+}
+
+/// Calls the library, whose panics are about the file.
+fn caught<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(read) => read.map_err(unreadable),
+        Err(_) => Err(malformed("the data is damaged")),
+    }
+}
+
+/// What is in a file, and what its columns are.
+fn describe(file: &File) -> Result<(ArrowReaderMetadata, Vec<Source>), ParquetError> {
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(file)?;
+    let told = metadata.file_metadata();
+    let root = told.schema_descr().root_schema();
+    let schema = Arc::new(SchemaDescriptor::new(Arc::new(readable(root)?)));
+    let described = FileMetaData::new(
+        told.version(),
+        told.num_rows(),
+        told.created_by().map(str::to_owned),
+        None,
+        schema,
+        told.column_orders().cloned(),
+    );
+    let described = Arc::new(ParquetMetaData::new(described, metadata.row_groups().to_vec()));
+    let plain = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let mut reader = ArrowReaderMetadata::try_new(described.clone(), plain)?;
+    if has_old_moments(root) {
+        let fields: Vec<_> = reader.schema().fields().iter().zip(root.get_fields()).collect();
+        let fields = fields.into_iter().map(|(field, file)| match has_old_moments(file) {
+            true => in_microseconds(&[field.clone()].into_iter().collect())[0].clone(),
+            false => field.clone(),
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        reader = ArrowReaderMetadata::try_new(described, ArrowReaderOptions::new().with_schema(schema))?;
+    }
+    let columns = root.get_fields().iter().zip(reader.schema().fields());
+    let sources = columns.map(|(file, arrow)| Source::of(file, arrow.data_type())).collect();
+    Ok((reader, sources))
+}
+
+/// Rows that have some megabytes in the row group whose rows are the longest.
+fn batch_rows(metadata: &ParquetMetaData) -> usize {
+    let longest = metadata.row_groups().iter().map(|group| {
+        let bytes = u64::try_from(group.total_byte_size()).unwrap_or(0);
+        bytes / u64::try_from(group.num_rows()).unwrap_or(0).max(1)
+    });
+    let rows = BATCH_BYTES / longest.max().unwrap_or(0).max(1);
+    usize::try_from(rows).unwrap_or(BATCH_ROWS).clamp(1, BATCH_ROWS)
+}
+
+/// The place in the file of each target.
+fn match_columns(shape: &Shape, names: &[&str], are_named: bool) -> Result<Vec<usize>> {
+    let targets = &shape.columns;
+    match shape.options.parquet.match_by {
+        MatchBy::Position if names.len() == targets.len() => Ok((0..names.len()).collect()),
+        MatchBy::Position => {
+            let (has, expected) = (names.len(), targets.len());
+            Err(refused(shape, format!("the Parquet file has {has} columns, expected {expected}")))
+        }
+        MatchBy::Name => {
+            let places = targets.iter().map(|target| place_of(shape, &target.name, names));
+            let places = places.collect::<Result<Vec<_>>>()?;
+            let extra = names.iter().find(|name| targets.iter().all(|target| target.name != **name));
+            match extra.filter(|_| !are_named) {
+                None => Ok(places),
+                Some(name) => {
+                    let message = format!("the Parquet file has a column \"{name}\" that the table has not");
+                    let hint = "Name the columns to load: COPY table (column, ...) FROM ....";
+                    Err(refused(shape, message).with_hint(hint))
+                }
+            }
+        }
+    }
+}
+
+fn place_of(shape: &Shape, name: &str, names: &[&str]) -> Result<usize> {
+    let mut found = names.iter().enumerate().filter(|(_, known)| **known == name);
+    match (found.next(), found.next()) {
+        (Some((place, _)), None) => Ok(place),
+        (Some(_), Some(_)) => {
+            Err(refused(shape, format!("the Parquet file has more than one column \"{name}\"")))
+        }
+        (None, _) => {
+            let hint = "Name the columns to load, COPY table (column, ...) FROM ..., or match them by MATCH_BY position.";
+            Err(refused(shape, format!("the Parquet file has no column \"{name}\"")).with_hint(hint))
+        }
+    }
+}
+
+fn refused(shape: &Shape, message: String) -> Error {
+    let context = format!("COPY {}", shape.table.name());
+    Error::new(SqlState::BadCopyFileFormat, message).with_context(context)
+}
+
+fn check_taken(shape: &Shape, target: &Target, name: &str, source: &Source) -> Result<()> {
+    if is_taken(source, target.data_type) {
+        return Ok(());
+    }
+    let (column, expected, found) = (&target.name, target.data_type, source.name());
+    let message = format!(
+        "column \"{column}\" is of type {expected} but column \"{name}\" of the Parquet file is of type {found}"
+    );
+    let context = format!("COPY {}", shape.table.name());
+    Err(Error::new(SqlState::DatatypeMismatch, message).with_context(context))
+}
