@@ -206,7 +206,7 @@ impl TargetFile {
 impl Drop for TargetFile {
     fn drop(&mut self) {
         if let Some(Place { temporary, .. }) = &self.place {
-                // That it cannot be removed is no error of the statement, which has one already.
+            // That it cannot be removed is no error of the statement, which has one already.
             let _ = fs::remove_file(temporary);
         }
     }

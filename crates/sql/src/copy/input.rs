@@ -3,14 +3,14 @@
 use super::file::{SourceFile, open_source};
 use super::lines::LineSplitter;
 use super::options::{CopyOptions, Format, Header};
-use super::parquet::{FileReader, Rows, Spool};
+use super::parquet::{Bounds, FileReader, Rows, Spool};
 use super::parts::Parts;
 use super::row::RowValues;
 use super::shape::{Defaults, LineReader, Shape};
 use super::skipped::Skipped;
 use super::targets::targets;
 use super::text;
-use crate::SqlSession;
+use crate::{MemoryLimit, SqlSession};
 use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Table, Transaction, Value};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::fs::File;
@@ -40,6 +40,7 @@ struct Whole {
     file: WholeFile,
     /// Whether the statement names the columns.
     are_named: bool,
+    limit: MemoryLimit,
 }
 
 enum WholeFile {
@@ -128,7 +129,8 @@ impl CopyIn {
             }
             (_, None) => {}
         }
-        let whole = whole.map(|file| Whole { file, are_named });
+        let limit = session.engine().database().memory_limit();
+        let whole = whole.map(|file| Whole { file, are_named, limit });
         let own = session.begin_own();
         // Within a block, what was loaded could not be read before its end.
         if own.as_ref().is_some_and(|own| own.can_load(&loader.shape.table)) {
@@ -336,7 +338,8 @@ impl Loader {
             WholeFile::There(file) => file,
             WholeFile::Coming(spool) => spool.finish()?,
         };
-        let mut file = FileReader::open(file, self.shape.clone(), whole.are_named)?;
+        let bounds = Bounds { limit: whole.limit, interrupt: &self.interrupt };
+        let mut file = FileReader::open(file, self.shape.clone(), whole.are_named, &bounds)?;
         loop {
             transaction.check_interrupt()?;
             let Some(rows) = file.next()? else { return Ok(()) };

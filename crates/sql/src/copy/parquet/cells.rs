@@ -280,3 +280,122 @@ fn lists(item: &Source, list: ListType, array: &ArrayRef) -> InRow<Cells> {
         Ok(Value::Array(builder.finish()))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ankerdb_value::{PackedType, Precision};
+    use datafusion::arrow::array::{
+        Float16Array, Int64Array, ListArray, StringArray, TimestampMillisecondArray,
+        TimestampNanosecondArray, UInt64Array,
+    };
+    use datafusion::arrow::datatypes::Int32Type;
+
+    fn numeric(precision: u8, scale: u8) -> DataType {
+        DataType::Numeric { precision, scale }
+    }
+
+    /// The first value of an array as one of the column's, or the code of the error.
+    fn first(from: DataType, target: DataType, array: impl Array + 'static) -> Result<Value, &'static str> {
+        all(&Source::Values(from), target, Arc::new(array)).map(|values| values[0].clone())
+    }
+
+    fn all(source: &Source, target: DataType, array: ArrayRef) -> Result<Vec<Value>, &'static str> {
+        assert!(is_taken(source, target), "{source:?} {target}");
+        let cells = cells(source, target, &array).map_err(|(_, error)| error.state().code())?;
+        Ok((0..array.len()).map(|row| cells.value(row).to_value()).collect())
+    }
+
+    #[test]
+    fn dates_and_moments_beyond_those_of_tables_are_refused() {
+        let date = |days: i32| first(DataType::Date, DataType::Date, Date32Array::from(vec![days]));
+        assert_eq!(date(LAST_DAY as i32), Ok(Value::Date(LAST_DAY as i32)));
+        assert_eq!(date(LAST_DAY as i32 + 1), Err("22008"));
+        assert_eq!(date(FIRST_DAY as i32 - 1), Err("22008"));
+        assert_eq!((date(i32::MIN), date(-i32::MAX)), (Ok(Value::Date(i32::MIN)), Ok(Value::Date(i32::MIN))));
+        let from = DataType::TIMESTAMP;
+        let micros = |moment: i64| first(from, from, TimestampMicrosecondArray::from(vec![moment]));
+        assert_eq!(micros(-i64::MAX), Ok(Value::Timestamp(i64::MIN)));
+        assert_eq!(micros(i64::MIN + 2), Err("22008"));
+        let millis = |moment: i64| first(from, from, TimestampMillisecondArray::from(vec![moment]));
+        assert_eq!(millis(-1), Ok(Value::Timestamp(-1000)));
+        assert_eq!((millis(i64::MAX), millis(i64::MIN)), (Err("22008"), Err("22008")));
+        let nanos = |moment: i64| first(from, from, TimestampNanosecondArray::from(vec![moment]));
+        assert_eq!(nanos(-1), Ok(Value::Timestamp(-1)));
+        let time =
+            |time: i64| first(DataType::TIME, DataType::TIME, Time64MicrosecondArray::from(vec![time]));
+        assert_eq!(time(MICROSECONDS_PER_DAY), Ok(Value::Time(MICROSECONDS_PER_DAY)));
+        assert_eq!((time(MICROSECONDS_PER_DAY + 1), time(-1)), (Err("22008"), Err("22008")));
+        let tenths = DataType::Timestamp(Precision::digits(1));
+        let rounded = first(from, tenths, TimestampMicrosecondArray::from(vec![1_960_000]));
+        assert_eq!(rounded, Ok(Value::Timestamp(2_000_000)));
+    }
+
+    #[test]
+    fn numbers_keep_what_they_are_or_are_refused() {
+        let decimals = |value: i128, precision, scale| {
+            Decimal128Array::from(vec![value]).with_precision_and_scale(precision, scale).unwrap()
+        };
+        // More digits than the file says that it has: only a damaged one.
+        assert_eq!(first(numeric(3, 1), numeric(3, 1), decimals(1000, 3, 1)), Err("22003"));
+        assert_eq!(first(numeric(5, 1), numeric(3, 1), decimals(1000, 5, 1)), Err("22003"));
+        let wide = first(numeric(20, 0), DataType::BigInt, UInt64Array::from(vec![u64::MAX]));
+        assert_eq!(wide, Err("22003"));
+        assert_eq!(first(DataType::BigInt, DataType::SmallInt, Int64Array::from(vec![40_000])), Err("22003"));
+        let half = Float16Array::from(vec![half(1.5)]);
+        assert_eq!(first(DataType::Real, DataType::DoublePrecision, half), Ok(Value::Double(1.5)));
+        assert_eq!(
+            first(DataType::Text, numeric(5, 2), StringArray::from(vec!["1.5"])),
+            first(numeric(3, 2), numeric(5, 2), decimals(150, 3, 2))
+        );
+        assert!(!is_taken(&Source::Values(DataType::Text), DataType::Integer));
+        assert!(is_taken(&Source::Values(DataType::Text), DataType::Packed(PackedType::Inet)));
+    }
+
+    fn half(value: f32) -> <datafusion::arrow::datatypes::Float16Type as ArrowPrimitiveType>::Native {
+        <<datafusion::arrow::datatypes::Float16Type as ArrowPrimitiveType>::Native>::from_f32(value)
+    }
+
+    #[test]
+    fn texts_are_those_that_columns_have() {
+        let text = |text: &'static str, target| first(DataType::Text, target, StringArray::from(vec![text]));
+        for target in [DataType::Text, DataType::Varchar(3), DataType::Char(3)] {
+            assert_eq!(text("a\0b", target), Err("22021"), "{target}");
+            assert_eq!(text("abc", target), Ok(Value::text("abc")));
+        }
+        assert_eq!(
+            (text("abcd", DataType::Varchar(3)), text("äöü", DataType::Varchar(3))),
+            (Err("22001"), Ok(Value::text("äöü")))
+        );
+        assert_eq!(text("a  ", DataType::Char(3)), Ok(Value::text("a")));
+        assert_eq!(text("{", DataType::Json), Err("22P02"));
+    }
+
+    #[test]
+    fn an_error_in_a_list_is_that_of_its_row() {
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(vec![
+            Some(vec![Some(1), None]),
+            None,
+            Some(vec![]),
+            Some(vec![Some(2), Some(100_000)]),
+        ]));
+        let source = Source::List(Box::new(Source::Values(DataType::Integer)));
+        let target = |list| DataType::System(SystemType::List(list));
+        let found = cells(&source, target(ListType::SmallInt), &lists).map(|_| ()).unwrap_err();
+        assert_eq!((found.0, found.1.state().code()), (3, "22003"));
+        let values = all(&source, target(ListType::BigInt), lists).unwrap();
+        assert!(values[1].is_null());
+        let Value::Array(array) = &values[0] else { panic!("an array") };
+        assert_eq!(array.borrow().items().collect::<Vec<_>>(), [ValueRef::BigInt(1), ValueRef::Null]);
+    }
+
+    #[test]
+    fn intervals_are_months_days_and_milliseconds() {
+        let bytes = |months: u32, days: u32, milliseconds: u32| {
+            [months.to_le_bytes(), days.to_le_bytes(), milliseconds.to_le_bytes()].concat()
+        };
+        let read = interval(&bytes(14, 3, u32::MAX)).unwrap();
+        assert_eq!(read, Interval::new(14, 3, i64::from(u32::MAX) * 1000));
+        assert_eq!(interval(&bytes(1 << 31, 0, 0)).unwrap_err().state().code(), "22008");
+    }
+}

@@ -7,7 +7,7 @@
 //!
 //! `kind` says how values of a type lie in a file; `arrays` makes a file's arrays of a result, `writer` a file of them;
 //! `source` says what a column of somebody else's file is, `reader` matches columns and reads, `cells` makes values of what was
-//! read, `spool` keeps what a client sends until its end has come, where a file says what is in it.
+//! read, `trust` looks at a file before the library does, `spool` keeps what a client sends until its end has come, where a file says what is in it.
 //!
 //! Invariants:
 //! - A value that a file cannot hold as it is, or that a column cannot, is an error: nothing is rounded or cut that a statement
@@ -23,10 +23,11 @@ mod kind;
 mod reader;
 mod source;
 mod spool;
+mod trust;
 mod writer;
 
 pub(super) use cells::Rows;
-pub(super) use reader::FileReader;
+pub(super) use reader::{Bounds, FileReader};
 pub(super) use spool::Spool;
 pub(super) use writer::FileWriter;
 

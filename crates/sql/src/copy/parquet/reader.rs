@@ -2,16 +2,19 @@
 
 use super::cells::{Rows, cells, is_taken};
 use super::source::{Source, has_old_moments, in_microseconds, readable};
+use super::trust::{check_footer, check_pages};
 use super::{MatchBy, malformed, unreadable};
 use crate::copy::shape::Shape;
 use crate::copy::targets::Target;
-use ankerdb_engine::{Error, Result, SqlState};
+use crate::{Claim, MemoryLimit};
+use ankerdb_engine::{Error, Interrupt, Result, SqlState};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::Schema;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Type as Physical;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::schema::types::SchemaDescriptor;
@@ -23,6 +26,12 @@ use std::sync::Arc;
 const BATCH_ROWS: usize = 8192;
 /// Bytes that are read at a time, if the file tells the truth about them.
 const BATCH_BYTES: u64 = 8 << 20;
+
+/// What ends the reading of a file.
+pub(in crate::copy) struct Bounds<'a> {
+    pub limit: MemoryLimit,
+    pub interrupt: &'a Interrupt,
+}
 
 /// A file that is being read.
 pub(in crate::copy) struct FileReader {
@@ -46,8 +55,15 @@ impl FileReader {
     /// Reads what is in the file. `are_named`: whether the statement names the columns.
     ///
     /// # Errors
-    /// 22P04 for a file that is none, is damaged or has other columns, 42804 for a column of a type that the table's does not take.
-    pub(in crate::copy) fn open(file: File, shape: Arc<Shape>, are_named: bool) -> Result<FileReader> {
+    /// 22P04 for a file that is none, is damaged or has other columns, 42804 for a column of a type that the table's does not take,
+    /// 53200 for a file whose pages there is no memory for.
+    pub(in crate::copy) fn open(
+        file: File,
+        shape: Arc<Shape>,
+        are_named: bool,
+        bounds: &Bounds<'_>,
+    ) -> Result<FileReader> {
+        bounds.limit.check(Claim::Large, check_footer(&file)?)?;
         let (metadata, sources) = caught(|| describe(&file))?;
         let names: Vec<&str> = metadata.schema().fields().iter().map(|field| field.name().as_str()).collect();
         let mut places = match_columns(&shape, &names, are_named)?;
@@ -57,7 +73,12 @@ impl FileReader {
         let roots: Vec<usize> = places.clone();
         let mask =
             ProjectionMask::roots(metadata.metadata().file_metadata().schema_descr(), roots.iter().copied());
-        let rows = batch_rows(metadata.metadata());
+        let told = metadata.metadata();
+        let is_read = |leaf: usize| mask.leaf_included(leaf);
+        let pages = check_pages(&file, told, is_read, || bounds.interrupt.check())?;
+        let padded = padded_bytes(told, is_read);
+        let rows = batch_rows(told, padded);
+        bounds.limit.check(Claim::Large, pages.saturating_add(padded.saturating_mul(rows)))?;
         let batches = caught(|| {
             ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
                 .with_projection(mask)
@@ -141,14 +162,26 @@ fn describe(file: &File) -> Result<(ArrowReaderMetadata, Vec<Source>), ParquetEr
     Ok((reader, sources))
 }
 
-/// Rows that have some megabytes in the row group whose rows are the longest.
-fn batch_rows(metadata: &ParquetMetaData) -> usize {
+/// Rows that have some megabytes in the row group whose rows are the longest, and as they are padded.
+fn batch_rows(metadata: &ParquetMetaData, padded: usize) -> usize {
     let longest = metadata.row_groups().iter().map(|group| {
         let bytes = u64::try_from(group.total_byte_size()).unwrap_or(0);
         bytes / u64::try_from(group.num_rows()).unwrap_or(0).max(1)
     });
-    let rows = BATCH_BYTES / longest.max().unwrap_or(0).max(1);
+    let longest = longest.max().unwrap_or(0).max(padded as u64);
+    let rows = BATCH_BYTES / longest.max(1);
     usize::try_from(rows).unwrap_or(BATCH_ROWS).clamp(1, BATCH_ROWS)
+}
+
+/// The bytes of a row that are there even where it is NULL: those of columns of one length.
+fn padded_bytes(metadata: &ParquetMetaData, is_read: impl Fn(usize) -> bool) -> usize {
+    let columns = metadata.file_metadata().schema_descr().columns().iter().enumerate();
+    let read = columns.filter(|(leaf, _)| is_read(*leaf));
+    let lengths = read.map(|(_, column)| match column.physical_type() {
+        Physical::FIXED_LEN_BYTE_ARRAY => usize::try_from(column.type_length()).unwrap_or(0),
+        _ => 0,
+    });
+    lengths.fold(0, usize::saturating_add)
 }
 
 /// The place in the file of each target.
