@@ -287,6 +287,34 @@ fn the_power_may_go_at_any_operation() {
     assert!(firsts > 20 && seconds > 20, "{firsts} and {seconds}");
 }
 
+/// A disk that is full, or broken for a moment, leaves the first checkpoint or the second one, and the next one can be made.
+#[test]
+fn any_operation_may_fail() {
+    let (first, second) = (filled(DatabaseId::new()), filled(DatabaseId::new()));
+    insert(Storage::of(&second), RowId::new(1, 300), 300);
+    let folder = Path::new("data");
+    let mut failures = 0;
+    for kind in [std::io::ErrorKind::StorageFull, std::io::ErrorKind::Other] {
+        for moment in 1.. {
+            let disk = SimulatedDisk::new();
+            let own = place(Arc::new(disk.clone()), "data");
+            disk.create_folder(folder).unwrap();
+            let former = write(&own, &first).unwrap();
+            disk.plan(disk.operations() + moment, Fault::Error(kind));
+            let Err(error) = write_next(&own, &second, &former) else { break };
+            let (manifest, table) = read(&own).unwrap();
+            let found = rows(&table);
+            assert!(found == rows(&first) || found == rows(&second), "operation {moment}");
+            write_next(&own, &second, &manifest).unwrap();
+            assert_eq!(rows(&read(&own).unwrap().1), rows(&second));
+            let states = [SqlState::DiskFull, SqlState::IoError];
+            assert!(states.contains(&error.state()), "operation {moment}: {error:?}");
+            failures += 1;
+        }
+    }
+    assert!(failures > 10, "{failures}");
+}
+
 /// The folder that format version 1 has made of [`filled`].
 #[test]
 fn version_1_is_read() {
