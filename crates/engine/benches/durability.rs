@@ -93,7 +93,9 @@ fn work(folder: &Path, sessions: usize, time: Duration) -> Result<()> {
             kind.p99s.push(p99);
         }
     }
-    println!("{sessions} sessions, four rows changed in each transaction, medians of {ROUNDS} rounds of {time:?}:");
+    println!(
+        "{sessions} sessions, four rows changed in each transaction, medians of {ROUNDS} rounds of {time:?}:"
+    );
     let first = median(&kinds[0].rates);
     for Kind { name, database, rates, p99s } in &kinds {
         let (rate, p99) = (median(rates), median(p99s));
@@ -131,7 +133,8 @@ fn phase(database: &Database, sessions: usize, time: Duration) -> Result<(f64, f
                     while begin.elapsed() < time {
                         let ids: [i64; 4] = std::array::from_fn(|_| random.i64(0..ROWS));
                         let start = Instant::now();
-                        session.run(Isolation::RepeatableRead, |transaction| change(transaction, &table, ids))?;
+                        session
+                            .run(Isolation::RepeatableRead, |transaction| change(transaction, &table, ids))?;
                         latencies.record(start.elapsed());
                     }
                     Ok(latencies)
@@ -148,11 +151,11 @@ fn phase(database: &Database, sessions: usize, time: Duration) -> Result<(f64, f
     Ok((all.count() as f64 / elapsed, all.quantile_us(0.99)))
 }
 
-fn change(transaction: &mut Transaction, table: &Table, ids: [i64; 4]) -> Result<()> {
+fn change(transaction: &mut Transaction, table: &Arc<Table>, ids: [i64; 4]) -> Result<()> {
     for id in ids {
         let mut key = Vec::new();
         let (_, index) = table.maintained_indexes().next().expect("it has a key");
-        index.encode_values(&[Value::BigInt(id)], &mut key)?;
+        index.encode(&[Value::BigInt(id)], &mut key)?;
         if let Some(row) = transaction.find(table, 0, &key, ColumnSet::EMPTY)? {
             transaction.update(table, row, vec![(1, Value::BigInt(id + 1))])?;
         }
@@ -173,7 +176,7 @@ fn read_again(folder: &Path) -> Result<()> {
         let own = folder.join(format!("again-{has_key}"));
         let database = open(&own, never())?;
         create(&database, READ_AGAIN, has_key)?;
-        let log_bytes = database.durability_log_bytes();
+        let log_bytes = database.durability_state().map_or(0, |state| state.log_bytes);
         // Dropped, not closed: there is no checkpoint.
         drop(database);
         let begin = Instant::now();
@@ -203,7 +206,8 @@ fn report(table: &str, what: &str, bytes: u64, took: Duration, memory: f64) {
 fn memory_bandwidth() -> f64 {
     const BYTES: usize = 256 << 20;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut copies: Vec<(Vec<u8>, Vec<u8>)> = (0..threads).map(|_| (vec![1; BYTES], vec![2; BYTES])).collect();
+    let mut copies: Vec<(Vec<u8>, Vec<u8>)> =
+        (0..threads).map(|_| (vec![1; BYTES], vec![2; BYTES])).collect();
     let begin = Instant::now();
     std::thread::scope(|scope| {
         for (from, to) in &mut copies {

@@ -73,8 +73,11 @@ fn change(database: &Database, rows: i32) -> Result<()> {
     })
 }
 
+/// What can be seen of a database.
+type Seen = (Vec<String>, Vec<usize>);
+
 /// All rows, in order, and the entries of the indexes.
-fn picture(database: &Database) -> (Vec<String>, Vec<usize>) {
+fn picture(database: &Database) -> Seen {
     let table = database.catalog().table("item").expect("it is there");
     let rows = view_rows(&database.snapshot().read_view(), &table, &[ID, A, 2, KIND]);
     let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
@@ -212,7 +215,7 @@ fn panics_behind_the_timestamp(rows: i32, name: &str, before: usize) {
 }
 
 /// What there is without the commit, and with it.
-fn expected(rows: i32) -> ((Vec<String>, Vec<usize>), (Vec<String>, Vec<usize>)) {
+fn expected(rows: i32) -> (Seen, Seen) {
     let database = on(&SimulatedDisk::new());
     set_up(&database);
     let nothing = picture(&database);
