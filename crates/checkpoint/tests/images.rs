@@ -138,7 +138,7 @@ impl Load for Into<'_> {
     }
 
     fn block(&self, _: u32, image: &ImageOfBlock<'_>) -> Result<()> {
-        Storage::of(self.0).restore_block(image, &|_, _| None, &crossbeam_epoch::pin())
+        Storage::of(self.0).restore_block(image, None, &crossbeam_epoch::pin())
     }
 }
 

@@ -6,7 +6,7 @@
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
 use ankerdb_checkpoint::{FolderOfImages, Load, Manifest, read_images};
 use ankerdb_log::{Payload, Progress, Record};
-use ankerdb_table::{Cell, ImageOfBlock, RestoredChange, Storage, Table};
+use ankerdb_table::{Cell, ChangeBytes, ImageOfBlock, RestoredChange, Storage, Table};
 use ankerdb_transaction::{read_record, visit_changes};
 use ankerdb_value::{ArrayRef, DataType, EnumType, ListType, SystemType};
 use std::collections::HashMap;
@@ -197,12 +197,9 @@ impl Load for LoadRows<'_> {
     }
 
     fn block(&self, table: u32, image: &ImageOfBlock<'_>) -> Result<()> {
-        let Restored { table, lists, .. } = &self.tables[&table];
-        let change = |column: usize, bytes: &[u8]| {
-            let list = lists.iter().find(|(list, _)| *list == column);
-            list.and_then(|(_, labels)| relabeled(bytes, *labels))
-        };
-        let restored = Storage::of(table).restore_block(image, &change, &crossbeam_epoch::pin());
+        let restored @ Restored { table, lists, .. } = &self.tables[&table];
+        let change = (!lists.is_empty()).then_some(restored as &dyn ChangeBytes);
+        let restored = Storage::of(table).restore_block(image, change, &crossbeam_epoch::pin());
         restored.map_err(|error| error.with_table(table.schema(), table.name()))
     }
 
@@ -213,7 +210,22 @@ impl Load for LoadRows<'_> {
     }
 }
 
+impl ChangeBytes for Restored {
+    fn is_wanted(&self, column: usize) -> bool {
+        self.labels(column).is_some()
+    }
+
+    fn bytes(&self, column: usize, bytes: &[u8]) -> Option<Vec<u8>> {
+        relabeled(bytes, self.labels(column)?)
+    }
+}
+
 impl Restored {
+    /// Of a column of lists: the type of their labels.
+    fn labels(&self, column: usize) -> Option<EnumType> {
+        self.lists.iter().find(|(list, _)| *list == column).map(|list| list.1)
+    }
+
     /// Whether the image of the row's block has the commit.
     fn has(&self, row: RowId, commit: Timestamp) -> bool {
         self.images.get(row.block()).is_some_and(|image| commit <= *image)
@@ -231,7 +243,7 @@ impl Restored {
         if self.lists.is_empty() {
             return storage.restore(row, commit, change, pin).map_err(named);
         }
-        let labels = |column: usize| self.lists.iter().find(|(list, _)| *list == column).map(|list| list.1);
+        let labels = |column: usize| self.labels(column);
         match change {
             RestoredChange::Delete => storage.restore(row, commit, change, pin),
             RestoredChange::Insert(cells) => {

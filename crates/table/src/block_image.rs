@@ -1,6 +1,6 @@
 //! A block as it was copied at one timestamp, and putting it back into a table.
 
-use crate::cell::{Cell, CellLayout};
+use crate::cell::CellLayout;
 use crate::restore::{fits_text, misfit};
 use crate::storage::Storage;
 use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, Timestamp};
@@ -34,8 +34,17 @@ pub struct ImageOfBlock<'a> {
     pub columns: &'a [ImageColumn<'a>],
 }
 
-/// What the bytes of a string are to be instead, if they are to be other ones: column, bytes.
-pub type ChangeBytes<'a> = &'a (dyn Fn(usize, &[u8]) -> Option<Vec<u8>> + Sync);
+/// Strings that are not put back as they are.
+pub trait ChangeBytes {
+    /// Whether any of this column may be another one.
+    fn is_wanted(&self, column: usize) -> bool;
+
+    /// The bytes of a string of this column instead of those of the image; `None` for the same ones.
+    fn bytes(&self, column: usize, bytes: &[u8]) -> Option<Vec<u8>>;
+}
+
+/// Bytes of a column's strings from which on each is put into the heap by itself, so that no piece of it becomes very large.
+const TOGETHER_BYTES_MAX: usize = 64 << 20;
 
 impl Storage {
     /// Makes the table so many blocks long, for images to be put into them.
@@ -56,7 +65,7 @@ impl Storage {
     pub fn restore_block(
         &self,
         image: &ImageOfBlock<'_>,
-        change: ChangeBytes<'_>,
+        change: Option<&dyn ChangeBytes>,
         pin: &Guard,
     ) -> Result<()> {
         let words = image.rows.div_ceil(64) * 8;
@@ -79,10 +88,20 @@ impl Storage {
             if !is_sound {
                 return Err(misfit("an image with other columns than the table has"));
             }
+            block.restore_validity(column, cells.validity, &rows, pin);
             if is_string {
-                let is_text = fits_text(data_type);
-                let all = strings(cells, &rows)?;
-                block.restore_strings(column, all, is_text, &|bytes| change(column, bytes), pin)?;
+                let (is_text, strings) = (fits_text(data_type), strings(cells, &rows)?);
+                let all = cells.strings;
+                match change.filter(|change| change.is_wanted(column)) {
+                    None if all.len() <= TOGETHER_BYTES_MAX => {
+                        block.restore_all_strings(column, &strings, all, is_text, pin)?;
+                    }
+                    None => block.restore_strings(column, &strings, is_text, &|_| None, pin)?,
+                    Some(change) => {
+                        let other = |bytes: &[u8]| change.bytes(column, bytes);
+                        block.restore_strings(column, &strings, is_text, &other, pin)?;
+                    }
+                }
             } else {
                 block.restore_values(column, cells, &cells.values[..fixed], &rows, pin);
             }
@@ -117,19 +136,15 @@ impl ImageColumn<'_> {
     }
 }
 
-/// The rows that exist, with their strings.
-fn strings<'a>(column: &ImageColumn<'a>, rows: &Rows) -> Result<Vec<(usize, Cell<'a>)>> {
+/// The rows whose strings are not NULL, with these, which follow one another and are all that the image has.
+fn strings<'a>(column: &ImageColumn<'a>, rows: &Rows) -> Result<Vec<(usize, &'a [u8])>> {
     let (mut left, mut found) = (column.strings, Vec::with_capacity(rows.0.len()));
-    for &row in &rows.0 {
+    for &row in rows.0.iter().filter(|row| column.is_valid(**row)) {
         let length = column.values[row * 4..].first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
-        if !column.is_valid(row) {
-            found.push((row, Cell::Null));
-            continue;
-        }
         let (bytes, rest) =
             left.split_at_checked(length as usize).ok_or_else(|| misfit("an image without its strings"))?;
         left = rest;
-        found.push((row, Cell::Bytes(bytes)));
+        found.push((row, bytes));
     }
-    Ok(found)
+    if left.is_empty() { Ok(found) } else { Err(misfit("an image with more strings than rows")) }
 }

@@ -7,7 +7,7 @@ use crate::block_image::{ImageColumn, Rows};
 use crate::cell::Cell;
 use crate::header::Header;
 use crate::restore::misfit;
-use ankerdb_base::{ROWS_PER_BLOCK, Result, Timestamp};
+use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, Timestamp};
 use crossbeam_epoch::Guard;
 use std::sync::atomic::Ordering;
 
@@ -52,6 +52,14 @@ impl RowBlock {
         Ok(())
     }
 
+    /// Overwrites the validity bits of a column that has never had any.
+    pub(crate) fn restore_validity(&self, column: usize, bits: Option<&[u8]>, rows: &Rows, pin: &Guard) {
+        let writing = self.columns.begin_write();
+        let all = [u8::MAX; ROWS_PER_BLOCK / 8];
+        let bits = bits.unwrap_or(&all[..rows.words() * 8]);
+        self.array_to_write(&writing, column, pin).restore_validity(bits);
+    }
+
     /// Overwrites the values of a column that has never had any.
     pub(crate) fn restore_values(
         &self,
@@ -64,10 +72,6 @@ impl RowBlock {
         let writing = self.columns.begin_write();
         let array = self.array_to_write(&writing, column, pin);
         array.restore_values(values);
-        match image.validity {
-            Some(bits) => array.restore_validity(bits),
-            None => array.restore_validity(&[u8::MAX; ROWS_PER_BLOCK / 8][..rows.words() * 8]),
-        }
         let Some(zone) = &self.zones[column] else { return };
         let (mut min, mut max) = (i64::MAX, i64::MIN);
         for row in rows.0.iter().filter(|row| image.is_valid(**row)) {
@@ -81,35 +85,53 @@ impl RowBlock {
         }
     }
 
-    /// Writes the strings of a column that has never had any.
+    /// Writes the strings of a column that has never had any, each by itself.
     ///
     /// # Errors
     /// `DataCorrupted` if text is not UTF-8; 53200 and 54000 if there is no room.
     pub(crate) fn restore_strings(
         &self,
         column: usize,
-        strings: Vec<(usize, Cell<'_>)>,
+        strings: &[(usize, &[u8])],
         is_text: bool,
         change: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
         pin: &Guard,
     ) -> Result<()> {
         let writing = self.columns.begin_write();
         let array = self.array_to_write(&writing, column, pin);
-        for (row, cell) in strings {
-            let Cell::Bytes(bytes) = cell else {
-                array.store(row, cell, None);
-                continue;
-            };
+        for &(row, bytes) in strings {
             let other = change(bytes);
             let bytes = other.as_deref().unwrap_or(bytes);
             if is_text && std::str::from_utf8(bytes).is_err() {
-                return Err(misfit("text that is not UTF-8"));
+                return Err(not_text());
             }
             let cell = Cell::Bytes(bytes);
             let view = cell.long_bytes().map(|bytes| array.place(bytes)).transpose()?;
             array.store(row, cell, view);
         }
         Ok(())
+    }
+
+    /// Writes the strings of a column that has never had any, all of which follow one another in `all`, by few copies.
+    ///
+    /// # Errors
+    /// `DataCorrupted` if text is not UTF-8; 53200 and 54000 if there is no room.
+    pub(crate) fn restore_all_strings(
+        &self,
+        column: usize,
+        strings: &[(usize, &[u8])],
+        all: &[u8],
+        is_text: bool,
+        pin: &Guard,
+    ) -> Result<()> {
+        // Where the whole is text, and no string begins inside of a character, each of them is text.
+        let begins_inside =
+            |(_, bytes): &(usize, &[u8])| bytes.first().is_some_and(|byte| byte & 0xC0 == 0x80);
+        if is_text && (std::str::from_utf8(all).is_err() || strings.iter().any(begins_inside)) {
+            return Err(not_text());
+        }
+        let writing = self.columns.begin_write();
+        self.array_to_write(&writing, column, pin).restore_strings(strings, all)
     }
 
     /// Gives slots their rows, whose cells have been written, as of a timestamp.
@@ -121,4 +143,9 @@ impl RowBlock {
             self.rows[row].header.store(header.0, Ordering::Release);
         }
     }
+}
+
+#[cold]
+fn not_text() -> Error {
+    misfit("text that is not UTF-8")
 }
