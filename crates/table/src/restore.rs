@@ -137,17 +137,26 @@ impl Storage {
         }
     }
 
-    /// Ends the restoring of rows: slots without a row wait for new ones, and the others are as if nobody had ever seen their former states.
+    /// Ends the restoring of rows: slots without a row wait for new ones, or are handed out in turn in blocks that were not full, and the others are as if nobody had ever seen their former states.
     /// `now` is the timestamp of the last commit.
     pub fn end_restoring(&self, now: Timestamp, pin: &Guard) {
         self.sweep(now, pin);
-        for number in 0..self.block_count() {
+        let mut tails = self.tails().iter();
+        // The last ones were being filled.
+        for number in (0..self.block_count()).rev() {
             let block = self.block(number);
-            let is_unused = |offset: &usize| {
-                block.header(*offset).timestamp() == Timestamp::ZERO && block.set_free(*offset)
-            };
+            let has_had_row = |offset: &usize| block.header(*offset).timestamp() > Timestamp::ZERO;
+            let mut end = (0..ROWS_PER_BLOCK).rev().find(has_had_row).map_or(0, |last| last + 1);
+            match (end < ROWS_PER_BLOCK).then(|| tails.next()).flatten() {
+                Some(tail) => {
+                    block.close_slots_from(end);
+                    tail.lock().block = Some(number);
+                }
+                None => end = ROWS_PER_BLOCK,
+            }
+            let is_unused = |offset: &usize| !has_had_row(offset) && block.set_free(*offset);
             let unused: Vec<RowId> =
-                (0..ROWS_PER_BLOCK).filter(is_unused).map(|offset| RowId::new(number, offset)).collect();
+                (0..end).filter(is_unused).map(|offset| RowId::new(number, offset)).collect();
             self.add_free_slots(number, unused);
         }
     }
@@ -241,7 +250,11 @@ mod tests {
         storage.end_restoring(Timestamp(11), &pin);
         let expected = [(3, "again".to_owned()), (1, "another note that is longer than its view".to_owned())];
         assert_eq!(rows(storage), expected);
-        assert_eq!(storage.free_slots(), 2 * ROWS_PER_BLOCK - 2);
+        // Slots behind the last row of a block are handed out in turn.
+        assert_eq!(
+            (storage.free_slots(), storage.block(0).fill(), storage.block(1).fill()),
+            (7 + 1 + 5, 9, 6)
+        );
         let index = storage.indexes().get(0).expect("a primary key");
         storage.restore_entries(index, 0..storage.block_count()).unwrap();
         let mut entries = Vec::new();
@@ -250,9 +263,16 @@ mod tests {
             std::ops::ControlFlow::Continue(())
         });
         assert_eq!(entries, [RowId::new(1, 5), RowId::new(0, 7)]);
-        // A new row takes a free slot.
-        let slot = storage.allocate_row(0).unwrap();
-        assert!(![RowId::new(1, 5), RowId::new(0, 7)].contains(&slot.id()));
+        // New rows take all other slots, each once, before there is another block.
+        let mut taken = std::collections::HashSet::from([RowId::new(1, 5), RowId::new(0, 7)]);
+        let of_first = 8 + (ROWS_PER_BLOCK - 6);
+        for number in 0..2 * ROWS_PER_BLOCK - 2 {
+            let slot = storage.allocate_row(usize::from(number >= of_first)).unwrap();
+            assert!(taken.insert(slot.id()), "{:?} is taken twice", slot.id());
+            std::mem::forget(slot);
+        }
+        assert_eq!(storage.block_count(), 2);
+        assert_eq!(storage.allocate_row(0).unwrap().id().block(), 2);
     }
 
     #[test]

@@ -195,6 +195,11 @@ impl Storage {
         &self.types
     }
 
+    /// Where groups of threads insert.
+    pub(crate) fn tails(&self) -> &[Mutex<Tail>] {
+        &self.tails
+    }
+
     /// Where the threads of this worker insert.
     pub(crate) fn tail(&self, worker: usize) -> &Mutex<Tail> {
         &self.tails[worker % TAILS]

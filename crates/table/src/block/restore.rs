@@ -17,6 +17,11 @@ impl RowBlock {
         self.fill.store(ROWS_PER_BLOCK as u32, Ordering::Release);
     }
 
+    /// Counts slots from this one on as not handed out: they have never had a row.
+    pub(crate) fn close_slots_from(&self, end: usize) {
+        self.fill.store(end as u32, Ordering::Release);
+    }
+
     /// Overwrites cells of a row that the caller owns and that exists, as of `commit`, and gives up the row. The former cells are
     /// kept for nobody.
     ///
