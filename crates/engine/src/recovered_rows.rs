@@ -121,15 +121,19 @@ impl Rows {
         let (_, piece) = read_record(&commit.record)?;
         let pieces = commit.parts.iter().map(Vec::as_slice).chain([piece]);
         let pin = crossbeam_epoch::pin();
-        visit_changes(pieces, |table, row, change| match self.tables.get(&table) {
+        let is_wanted = |table: u32, row: RowId| match self.tables.get(&table) {
             // It was dropped later. What is made from now on must not get its number, and with it these rows.
             None => {
                 self.tables_end.fetch_max(table.saturating_add(1), Ordering::Relaxed);
-                Ok(())
+                false
             }
-            Some(_) if (row.block() + table as usize) % shares != share => Ok(()),
-            Some(restored) if restored.has(row, commit.timestamp) => Ok(()),
+            Some(restored) => {
+                (row.block() + table as usize) % shares == share && !restored.has(row, commit.timestamp)
+            }
+        };
+        visit_changes(pieces, is_wanted, |table, row, change| match self.tables.get(&table) {
             Some(restored) => restored.repeat(row, commit.timestamp, change, &pin),
+            None => Ok(()),
         })
     }
 

@@ -217,23 +217,24 @@ pub fn read_definitions<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Resul
     Err(damaged())
 }
 
-/// Shows `visit` each change of a commit: the number of its table, the place of its row, what happened to it. Copies nothing but what
-/// lies across two pieces.
+/// Shows `visit` each change of a commit that is wanted: the number of its table, the place of its row, what happened to it. Copies
+/// nothing but what lies across two pieces. Passing over a change costs some nanoseconds for each cell.
 ///
 /// # Errors
 /// `DataCorrupted`, and those of `visit`.
 pub fn visit_changes<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
+    is_wanted: impl Fn(u32, RowId) -> bool,
     mut visit: impl FnMut(u32, RowId, RestoredChange<'_>) -> Result<()>,
 ) -> Result<()> {
     let (mut changes, mut rest) = (Changes::default(), Vec::new());
     for piece in pieces {
         if rest.is_empty() {
-            let read = changes.visit(piece, &mut visit)?;
+            let read = changes.visit(piece, &is_wanted, &mut visit)?;
             rest.extend_from_slice(&piece[read..]);
         } else {
             rest.extend_from_slice(piece);
-            let read = changes.visit(&rest, &mut visit)?;
+            let read = changes.visit(&rest, &is_wanted, &mut visit)?;
             rest.drain(..read);
         }
     }
@@ -253,6 +254,7 @@ impl Changes {
     fn visit(
         &mut self,
         bytes: &[u8],
+        is_wanted: &impl Fn(u32, RowId) -> bool,
         visit: &mut impl FnMut(u32, RowId, RestoredChange<'_>) -> Result<()>,
     ) -> Result<usize> {
         let mut reader = Reader(bytes);
@@ -262,7 +264,7 @@ impl Changes {
             if reader.0.is_empty() && self.is_begun {
                 return Ok(read);
             }
-            match self.step(&mut reader, &mut cells, &mut updated) {
+            match self.step(&mut reader, is_wanted, &mut cells, &mut updated) {
                 Ok(None) => {}
                 Ok(Some((table, row, kind))) => {
                     let change = match kind {
@@ -278,10 +280,11 @@ impl Changes {
         }
     }
 
-    /// The next change, if it is one.
+    /// The next change, if it is one that is wanted.
     fn step<'b>(
         &mut self,
         reader: &mut Reader<'b>,
+        is_wanted: &impl Fn(u32, RowId) -> bool,
         cells: &mut Vec<Cell<'b>>,
         updated: &mut Vec<(usize, Cell<'b>)>,
     ) -> std::result::Result<Option<(u32, RowId, u8)>, Stop> {
@@ -297,6 +300,9 @@ impl Changes {
             return Ok(None);
         }
         let (table, row) = (self.table.ok_or(Stop::Damaged)?, RowId(reader.number()?));
+        if !is_wanted(table, row) {
+            return reader.pass_over(kind).map(|()| None);
+        }
         match kind {
             INSERT => {
                 cells.clear();
@@ -356,6 +362,30 @@ impl<'a> Reader<'a> {
     fn count(&mut self) -> std::result::Result<usize, Stop> {
         let count = self.number()?;
         if count > MAX_COLUMNS as u64 { Err(Stop::Damaged) } else { Ok(count as usize) }
+    }
+
+    /// Passes over the rest of a change.
+    fn pass_over(&mut self, kind: u8) -> std::result::Result<(), Stop> {
+        let count = match kind {
+            INSERT | UPDATE => self.count()?,
+            DELETE => 0,
+            _ => return Err(Stop::Damaged),
+        };
+        for _ in 0..count {
+            if kind == UPDATE {
+                self.number()?;
+            }
+            let bytes = match self.next()? {
+                NULL => 0,
+                BYTES => self.number()?,
+                WIDE => 16,
+                tag @ WORD..SHORT => u64::from(tag - WORD) + 1,
+                tag @ SHORT..SMALL => u64::from(tag - SHORT),
+                _ => 0,
+            };
+            self.take(usize::try_from(bytes).map_err(|_| Stop::Damaged)?)?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -478,11 +508,19 @@ mod tests {
             prop_assert!(records.iter().all(|record| read_record(record).unwrap().0 == Some(7)));
             prop_assert_eq!(read_definitions(pieces.iter().copied()).unwrap(), image);
             let mut found = Vec::new();
-            visit_changes(pieces, |table, row, change| {
+            visit_changes(pieces.iter().copied(), |_, _| true, |table, row, change| {
                 found.push((table, row, owned(change)));
                 Ok(())
             }).unwrap();
-            prop_assert_eq!(found, changes);
+            prop_assert_eq!(&found, &changes);
+            let is_even = |row: RowId| row.0.is_multiple_of(2);
+            let mut some = Vec::new();
+            visit_changes(pieces, |_, row| is_even(row), |table, row, change| {
+                some.push((table, row, owned(change)));
+                Ok(())
+            }).unwrap();
+            found.retain(|(_, row, _)| is_even(*row));
+            prop_assert_eq!(some, found);
         }
 
         #[test]
@@ -495,7 +533,8 @@ mod tests {
             record.truncate(cut % (record.len() + 1));
             let pieces: Vec<&[u8]> = records.iter().filter_map(|record| Some(read_record(record).ok()?.1)).collect();
             let _ = read_definitions(pieces.iter().copied());
-            let _ = visit_changes(pieces, |_, _, _| Ok(()));
+            let _ = visit_changes(pieces.iter().copied(), |_, _| true, |_, _, _| Ok(()));
+            let _ = visit_changes(pieces, |_, _| false, |_, _, _| Ok(()));
         }
     }
 
@@ -505,7 +544,8 @@ mod tests {
         let record = records(&changes, b"", 100).pop().unwrap();
         let piece = read_record(&record).unwrap().1;
         let state = |pieces: &[&[u8]]| {
-            visit_changes(pieces.iter().copied(), |_, _, _| Ok(())).map_err(|error| error.state())
+            visit_changes(pieces.iter().copied(), |_, _| true, |_, _, _| Ok(()))
+                .map_err(|error| error.state())
         };
         assert_eq!(state(&[&[0, 0, 0, 0], piece]), Ok(()));
         assert_eq!(state(&[&[0, 0, 0, 0], &piece[..piece.len() - 1]]), Err(SqlState::DataCorrupted));
