@@ -12,12 +12,14 @@ use support::*;
 /// Accounts that money moves between; behind them is one for each writer, which counts its transfers.
 const ACCOUNTS: i32 = 40;
 const WRITERS: usize = 3;
+/// The one of them that does not wait for the disk: a kill may take the last of its transfers, and never a part of one.
+const WITHOUT_WAIT: usize = WRITERS - 1;
 /// Rows of a batch: more than a commit installs after its timestamp, and more bytes than a record has.
 const BATCH: i32 = 700;
 const SEEDS: u64 = 40;
 /// Losses of power for each seed.
 const ROUNDS: u64 = 8;
-const TABLES: [&str; 3] = ["account", "batch", "note"];
+const TABLES: [&str; 4] = ["account", "batch", "journal", "note"];
 
 /// Of a writer: commits acknowledged, and sent.
 #[derive(Clone, Copy, Default, Debug)]
@@ -62,36 +64,41 @@ fn set_up(database: &Database) -> Result<()> {
             database.create_table(if name == "note" { note() } else { items_definition(name) })?;
         }
     }
-    let account = database.catalog().table("account")?;
+    let (account, journal) = (database.catalog().table("account")?, database.catalog().table("journal")?);
     let mut session = database.session();
     session.try_run(Isolation::Serializable, |transaction| {
         if find(transaction, &account, 0, &[A])?.is_some() {
             return Ok(());
         }
         let rows = (0..ACCOUNTS).map(|id| item(id, 100, 0, id % 7));
-        let counters = (0..WRITERS as i32).map(|writer| item(1_000 + writer, 0, 0, -1));
-        rows.chain(counters).try_for_each(|row| transaction.insert(&account, row).map(drop))
+        let counters = || (0..WRITERS as i32).map(|writer| item(1_000 + writer, 0, 0, -1));
+        counters().try_for_each(|row| transaction.insert(&journal, row).map(drop))?;
+        rows.chain(counters()).try_for_each(|row| transaction.insert(&account, row).map(drop))
     })
 }
 
-/// Moves money and counts that, until the power is gone.
+/// Moves money and counts that in two tables, until the power is gone.
 fn transfer(database: &Database, writer: usize, counted: &mut Counted, seed: u64) {
     let (account, mut session) = (database.catalog().table("account").unwrap(), database.session());
+    let journal = database.catalog().table("journal").unwrap();
     let mut random = fastrand::Rng::with_seed(seed);
-    loop {
+    let (mut done, own) = (Ok(()), 1_000 + writer as i32);
+    while done.is_ok() {
         let (from, to) = (random.i32(0..ACCOUNTS), random.i32(0..ACCOUNTS));
-        counted.sent = counted.acknowledged + 1;
-        let done = session.run(Isolation::Serializable, |transaction| {
-            for (id, amount) in [(from, -1), (to, 1), (1_000 + writer as i32, 1)] {
+        counted.sent += 1;
+        done = session.run(Isolation::Serializable, |transaction| {
+            transaction.set_waits_for_log(writer != WITHOUT_WAIT);
+            let row = find(transaction, &journal, own, &[A])?.expect("it is there");
+            transaction.update(&journal, row, vec![(A, Value::BigInt(counted.sent))])?;
+            for (id, amount) in [(from, -1), (to, 1), (own, 1)] {
                 let row = find(transaction, &account, id, &[A])?.expect("it is there");
                 let value = transaction.bigint(&account, row, A);
                 transaction.update(&account, row, vec![(A, Value::BigInt(value + amount))])?;
             }
             Ok(())
         });
-        match done {
-            Ok(()) => counted.acknowledged = counted.sent,
-            Err(_) => return,
+        if done.is_ok() && writer != WITHOUT_WAIT {
+            counted.acknowledged = counted.sent;
         }
     }
 }
@@ -138,16 +145,18 @@ fn define(database: &Database, counted: &mut Counted) {
     }
 }
 
-/// Makes checkpoints until the power is gone.
-fn checkpoint(database: &Database, made: &mut i64) {
-    while let Ok(report) = database.checkpoint(&|| Ok(())) {
+/// Makes checkpoints until the power is gone. Without commits they may go on to find nothing to do.
+fn checkpoint(database: &Database, made: &mut i64, has_failed: &AtomicBool) {
+    while !has_failed.load(Ordering::Relaxed)
+        && let Ok(report) = database.checkpoint(&|| Ok(()))
+    {
         *made += i64::from(report.is_some());
         std::thread::yield_now();
     }
 }
 
 /// Works until the power is gone.
-fn work(database: &Database, known: &mut Known, seed: u64) {
+fn work(database: &Database, known: &mut Known, seed: u64, has_failed: &AtomicBool) {
     let Known { transfers, batches, tables, checkpoints } = known;
     std::thread::scope(|scope| {
         for (writer, counted) in transfers.iter_mut().enumerate() {
@@ -155,7 +164,7 @@ fn work(database: &Database, known: &mut Known, seed: u64) {
         }
         scope.spawn(move || batch(database, batches));
         scope.spawn(move || define(database, tables));
-        scope.spawn(move || checkpoint(database, checkpoints));
+        scope.spawn(move || checkpoint(database, checkpoints, has_failed));
     });
 }
 
@@ -198,6 +207,14 @@ fn check(database: &Database, known: &mut Known) -> Vec<String> {
         Some(made) => known.tables = Counted { acknowledged: made, sent: made },
         None => wrong.push(format!("short is there: {is_there}, after {tables:?}")),
     }
+    // Both are written by each transfer.
+    let journal = database.catalog().table("journal").map(|journal| view_rows(&view, &journal, &[ID, A]));
+    let counters: Vec<&Vec<Value>> = rows.iter().filter(|row| integer(&row[0]) >= 1_000).collect();
+    if let Ok(journal) = journal
+        && journal.iter().collect::<Vec<_>>() != counters
+    {
+        wrong.push(format!("the journal says {journal:?}, the accounts {counters:?}"));
+    }
     // The accounts were made in one transaction.
     if !rows.is_empty() && sum != i64::from(ACCOUNTS) * 100 {
         wrong.push(format!("the sum is {sum}"));
@@ -236,7 +253,7 @@ fn lose_power(seed: u64, rounds: u64, ignored: Option<SyncKind>) -> (Vec<String>
                     return (told.collect(), known);
                 }
                 if set_up(&database).is_ok() {
-                    work(&database, &mut known, seed + round);
+                    work(&database, &mut known, seed + round, &has_failed);
                 }
             }
             // There is no power.
