@@ -71,10 +71,10 @@ fn a_log_goes_on_in_few_files_and_is_read_from_where_it_is_needed() {
         assert!(log.position().segment > (run + 1) * 8, "segment {}", log.position().segment);
         log.close().expect("closed");
     }
-    let missing = open_with(&disk, &options()).err().expect("the first segments are gone");
+    let missing = open_with(&disk, &options()).expect_err("the first segments are gone");
     assert_eq!(missing.state(), SqlState::DataCorrupted);
     let next = LogStart { segment: at.segment + 1, ..at };
-    let wrong = open_from(&disk, next).err().expect("chunks were left out");
+    let wrong = open_from(&disk, next).expect_err("chunks were left out");
     assert_eq!(wrong.state(), SqlState::DataCorrupted);
 }
 
