@@ -14,7 +14,7 @@ use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
 use ankerdb_table::{IndexDefinition, MemoryUse, Placement, Table, TableDefinition};
 use ankerdb_transaction::{MemoryLimit, Owner, Quiesced, TransactionManager, Versioning, Wait};
 use parking_lot::{Mutex, RwLock};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// An in-memory database. Cheap to clone; the data is freed with the last clone, session, transaction and snapshot.
@@ -113,6 +113,7 @@ impl Database {
             checkpoints: OnceLock::new(),
             recovery: OnceLock::new(),
             loss: OnceLock::new(),
+            splits_commits: AtomicBool::new(false),
         });
         let relations = Arc::downgrade(&shared);
         shared.manager.set_relations(relations);

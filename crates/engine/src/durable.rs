@@ -4,6 +4,7 @@ use crate::checkpoints::CheckpointReport;
 use crate::database::Database;
 use ankerdb_base::{Error, Result, Timestamp};
 use ankerdb_log::Loss;
+use std::sync::atomic::Ordering;
 
 impl Database {
     /// Returns when what was committed up to here is on disk. One load if it is, or if the database is kept in no folder.
@@ -18,6 +19,12 @@ impl Database {
     /// [allowed](LogOptions::recover_to_last_valid).
     pub fn loss(&self) -> Option<&Loss> {
         self.shared.loss.get()
+    }
+
+    /// Whether the log was given up in front of what the checkpoint has of it: then the last commits before the checkpoint may be there in
+    /// part, as some of its images have them and others have not.
+    pub fn loss_splits_commits(&self) -> bool {
+        self.shared.splits_commits.load(Ordering::Relaxed)
     }
 
     /// Makes a checkpoint at once, as fast as it goes: what is committed now will not be read from the log any more when the database is

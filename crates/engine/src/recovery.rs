@@ -21,12 +21,13 @@ use crate::recovery_report::RecoveryReport;
 use crate::sequence::{SEQUENCE, SequenceCount};
 use ankerdb_base::{Error, Result, SqlState, Timestamp};
 use ankerdb_checkpoint::{FolderOfImages, Manifest};
-use ankerdb_log::{Disk, Log, LogOptions, LogStart, Record, Replay, SystemDisk};
+use ankerdb_log::{Disk, Log, LogOptions, LogStart, Loss, Record, Replay, SystemDisk};
 use ankerdb_transaction::{COMMIT, PART, read_definitions, read_record};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Where and how a database is kept.
@@ -178,7 +179,12 @@ impl Recovery<'_> {
     /// The last timestamp that was given. The log must reach as far as the checkpoint: images may have what was committed last then.
     fn last_timestamp(&self, log: &Log) -> Result<Timestamp> {
         let Some((place, manifest)) = &self.checkpoint else { return Ok(log.last_timestamp()) };
-        if log.chunks() < manifest.chunks && !self.durability.log.recover_to_last_valid {
+        if log.chunks() < manifest.chunks && self.durability.log.recover_to_last_valid {
+            let shared = &self.database.shared;
+            let unknown = || Loss { file: place.folder.clone(), offset: 0, bytes: 0 };
+            shared.loss.get_or_init(unknown);
+            shared.splits_commits.store(true, Ordering::Relaxed);
+        } else if log.chunks() < manifest.chunks {
             let message = format!(
                 "the log in \"{}\" ends in front of what the checkpoint has of it",
                 place.folder.display()

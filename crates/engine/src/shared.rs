@@ -11,7 +11,7 @@ use ankerdb_table::{Placement, Table};
 use ankerdb_transaction::{Relations, TransactionManager};
 use parking_lot::{Mutex, RwLock};
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub(crate) struct DatabaseState {
@@ -34,6 +34,8 @@ pub(crate) struct DatabaseState {
     pub recovery: OnceLock<RecoveryReport>,
     /// What of its log was given up when it was opened.
     pub loss: OnceLock<Loss>,
+    /// Whether that reaches into what the checkpoint has.
+    pub splits_commits: AtomicBool,
 }
 
 impl Drop for DatabaseState {

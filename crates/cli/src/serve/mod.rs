@@ -165,6 +165,11 @@ impl Keeper {
             eprintln!(
                 "ankerdb: the log was damaged; {bytes} bytes from offset {offset} of {file} on are given up"
             );
+            if database.loss_splits_commits() {
+                eprintln!(
+                    "ankerdb: that reaches into the last checkpoint: of the last commits before it some rows may be there and others not"
+                );
+            }
         }
         Ok(database)
     }
