@@ -1,7 +1,7 @@
 //! The files of images in a database's folder.
 
 use crate::manifest::Manifest;
-use ankerdb_base::{Result, Timestamp};
+use ankerdb_base::Result;
 use ankerdb_log::{Disk, failed};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,6 @@ pub struct FolderOfImages {
     pub folder: PathBuf,
     /// The database's identity.
     pub database: [u8; 16],
-}
-
-/// What has been left by checkpoints that count no more, or never did.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Leftovers {
-    /// Files removed.
-    pub removed: usize,
 }
 
 pub(crate) fn file_path(folder: &Path, number: u64) -> PathBuf {
@@ -57,19 +50,17 @@ impl FolderOfImages {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn clean(&self, manifest: &Manifest) -> Result<Leftovers> {
+    pub fn clean(&self, manifest: &Manifest) -> Result<()> {
         let names = self.disk.list(&self.folder).map_err(failed("list the folder", &self.folder))?;
-        let mut leftovers = Leftovers::default();
         let remnant = Manifest::remnant(&self.folder);
         for name in names {
             let path = self.folder.join(&name);
             let is_unused = file_number(&name).is_some_and(|number| !manifest.files.contains_key(&number));
             if is_unused || path == remnant {
                 self.disk.remove(&path).map_err(failed("remove", &path))?;
-                leftovers.removed += 1;
             }
         }
-        Ok(leftovers)
+        Ok(())
     }
 }
 
@@ -96,10 +87,5 @@ impl Manifest {
         let used: BTreeSet<u64> = self.images.values().map(|place| place.file).collect();
         let known = before.files.iter().map(|(file, bytes)| (*file, *bytes)).chain(lengths);
         self.files = known.filter(|(file, _)| used.contains(file)).collect();
-    }
-
-    /// The timestamp of the newest image.
-    pub fn newest_image(&self) -> Timestamp {
-        self.images.values().map(|place| place.timestamp).max().unwrap_or(Timestamp::ZERO)
     }
 }

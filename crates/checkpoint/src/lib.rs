@@ -28,7 +28,7 @@ mod manifest;
 mod reader;
 mod writer;
 
-pub use files::{FolderOfImages, Leftovers};
+pub use files::FolderOfImages;
 pub use image::BlockName;
 pub use manifest::{ImagePlace, Manifest, NotSwitched};
 pub use reader::{Load, read_images};

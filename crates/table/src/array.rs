@@ -209,32 +209,6 @@ impl ColumnArray {
         restore_words(&self.values, bytes);
     }
 
-    /// Writes strings, which follow one another in `all`, to cells that have never had any. Long ones go into the heap together.
-    ///
-    /// # Errors
-    /// Those of [`Heap::append`].
-    pub(crate) fn restore_strings(&self, strings: &[(usize, &[u8])], all: &[u8]) -> Result<()> {
-        let is_long = |bytes: &[u8]| bytes.len() > INLINE_BYTES;
-        let long: Vec<&[u8]> =
-            strings.iter().map(|(_, bytes)| *bytes).filter(|bytes| is_long(bytes)).collect();
-        let long_bytes: usize = long.iter().map(|bytes| bytes.len()).sum();
-        let heap = self.heap.as_ref().expect("only view columns hold views");
-        let (chunk, mut offset) = match long_bytes {
-            0 => (0, 0),
-            _ if long_bytes == all.len() => heap.append(all)?,
-            _ => heap.append(&long.concat())?,
-        };
-        for &(row, bytes) in strings {
-            if is_long(bytes) {
-                self.store_wide(row, outline_view(bytes, chunk, offset));
-                offset += bytes.len() as u32;
-            } else {
-                self.store_wide(row, inline_view(bytes));
-            }
-        }
-        Ok(())
-    }
-
     /// Overwrites the first validity bits, if the column may hold NULL.
     pub(crate) fn restore_validity(&self, bits: &[u8]) {
         if let Some(validity) = &self.validity {

@@ -43,9 +43,6 @@ pub trait ChangeBytes {
     fn bytes(&self, column: usize, bytes: &[u8]) -> Option<Vec<u8>>;
 }
 
-/// Bytes of a column's strings from which on each is put into the heap by itself, so that no piece of it becomes very large.
-const TOGETHER_BYTES_MAX: usize = 64 << 20;
-
 impl Storage {
     /// Makes the table so many blocks long, for images to be put into them.
     ///
@@ -91,17 +88,9 @@ impl Storage {
             block.restore_validity(column, cells.validity, &rows, pin);
             if is_string {
                 let (is_text, strings) = (fits_text(data_type), strings(cells, &rows)?);
-                let all = cells.strings;
-                match change.filter(|change| change.is_wanted(column)) {
-                    None if all.len() <= TOGETHER_BYTES_MAX => {
-                        block.restore_all_strings(column, &strings, all, is_text, pin)?;
-                    }
-                    None => block.restore_strings(column, &strings, is_text, &|_| None, pin)?,
-                    Some(change) => {
-                        let other = |bytes: &[u8]| change.bytes(column, bytes);
-                        block.restore_strings(column, &strings, is_text, &other, pin)?;
-                    }
-                }
+                let change = change.filter(|change| change.is_wanted(column));
+                let other = |bytes: &[u8]| change.and_then(|change| change.bytes(column, bytes));
+                block.restore_strings(column, &strings, is_text, &other, pin)?;
             } else {
                 block.restore_values(column, cells, &cells.values[..fixed], &rows, pin);
             }

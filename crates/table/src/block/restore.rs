@@ -7,7 +7,7 @@ use crate::block_image::{ImageColumn, Rows};
 use crate::cell::Cell;
 use crate::header::Header;
 use crate::restore::misfit;
-use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, Timestamp};
+use ankerdb_base::{ROWS_PER_BLOCK, Result, Timestamp};
 use crossbeam_epoch::Guard;
 use std::sync::atomic::Ordering;
 
@@ -90,7 +90,7 @@ impl RowBlock {
         }
     }
 
-    /// Writes the strings of a column that has never had any, each by itself.
+    /// Writes the strings of a column that has never had any.
     ///
     /// # Errors
     /// `DataCorrupted` if text is not UTF-8; 53200 and 54000 if there is no room.
@@ -108,35 +108,13 @@ impl RowBlock {
             let other = change(bytes);
             let bytes = other.as_deref().unwrap_or(bytes);
             if is_text && std::str::from_utf8(bytes).is_err() {
-                return Err(not_text());
+                return Err(misfit("text that is not UTF-8"));
             }
             let cell = Cell::Bytes(bytes);
             let view = cell.long_bytes().map(|bytes| array.place(bytes)).transpose()?;
             array.store(row, cell, view);
         }
         Ok(())
-    }
-
-    /// Writes the strings of a column that has never had any, all of which follow one another in `all`, by few copies.
-    ///
-    /// # Errors
-    /// `DataCorrupted` if text is not UTF-8; 53200 and 54000 if there is no room.
-    pub(crate) fn restore_all_strings(
-        &self,
-        column: usize,
-        strings: &[(usize, &[u8])],
-        all: &[u8],
-        is_text: bool,
-        pin: &Guard,
-    ) -> Result<()> {
-        // Where the whole is text, and no string begins inside of a character, each of them is text.
-        let begins_inside =
-            |(_, bytes): &(usize, &[u8])| bytes.first().is_some_and(|byte| byte & 0xC0 == 0x80);
-        if is_text && (std::str::from_utf8(all).is_err() || strings.iter().any(begins_inside)) {
-            return Err(not_text());
-        }
-        let writing = self.columns.begin_write();
-        self.array_to_write(&writing, column, pin).restore_strings(strings, all)
     }
 
     /// Gives slots their rows, whose cells have been written, as of a timestamp.
@@ -148,9 +126,4 @@ impl RowBlock {
             self.rows[row].header.store(header.0, Ordering::Release);
         }
     }
-}
-
-#[cold]
-fn not_text() -> Error {
-    misfit("text that is not UTF-8")
 }
