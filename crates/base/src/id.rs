@@ -14,7 +14,7 @@ pub struct Timestamp(pub u64);
 impl Timestamp {
     /// Before every commit.
     pub const ZERO: Timestamp = Timestamp(0);
-    /// After every commit; the largest value that a row header can hold.
+    /// After every commit: larger than what a row header can hold.
     pub const MAX: Timestamp = Timestamp((1 << 60) - 1);
 
     /// The timestamp right after this one.

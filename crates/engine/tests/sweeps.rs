@@ -1,5 +1,5 @@
-//! A sweep that owns a row for a moment does not end a commit that writes to the row: the commit waits for it. In a debug
-//! build, where a sweep can be kept at a step (`ankerdb_base::failpoint`).
+//! A sweep that owns a row is nobody's rival, also if its thread has no processor for long: commits, locks that do not wait
+//! and keys of deleted rows wait for it. In a debug build, where a sweep can be kept at a step (`ankerdb_base::failpoint`).
 #![cfg(debug_assertions)]
 
 use ankerdb_base::{RowId, failpoint};
@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// How long a sweep has the row: as long as one that has lost its processor.
-const MOMENT: Duration = Duration::from_millis(5);
+/// How long a sweep has the row: longer than a commit waits for another commit.
+const LONG: Duration = Duration::from_millis(150);
 
 /// One row, and no pruner that would sweep it.
 struct Stage {
@@ -51,10 +51,8 @@ impl Stage {
     }
 }
 
-#[test]
-fn a_commit_waits_for_a_sweep_that_has_its_row() {
-    let stage = Stage::new();
-    let mut transaction = stage.written();
+/// Does something while a sweep has the row.
+fn beside_a_sweep<T>(stage: &Stage, work: impl FnOnce() -> T) -> T {
     let (owns, owned) = mpsc::channel();
     std::thread::scope(|scope| {
         let (table, horizon) = (&stage.table, stage.manager.horizon());
@@ -62,15 +60,43 @@ fn a_commit_waits_for_a_sweep_that_has_its_row() {
             failpoint::watch(Some(Rc::new(move |name| {
                 if name == "row owned by a sweep" {
                     owns.send(()).unwrap();
-                    std::thread::sleep(MOMENT);
+                    std::thread::sleep(LONG);
                 }
             })));
             Storage::of(table).sweep(horizon, &crossbeam_epoch::pin());
             failpoint::watch(None);
         });
-        owned.recv().expect("there is a new row to sweep");
-        transaction.commit().expect("a sweep is no rival");
-    });
+        owned.recv().expect("there is a row to sweep");
+        work()
+    })
+}
+
+#[test]
+fn a_commit_waits_for_a_sweep_that_has_its_row() {
+    let stage = Stage::new();
+    let mut transaction = stage.written();
+    beside_a_sweep(&stage, || transaction.commit()).expect("a sweep is no rival");
+}
+
+#[test]
+fn a_lock_that_does_not_wait_for_rivals_waits_for_a_sweep() {
+    for wait in [LockWait::NoWait, LockWait::Skip, LockWait::Wait] {
+        let stage = Stage::new();
+        let mut transaction = stage.begin();
+        let locked = beside_a_sweep(&stage, || transaction.lock(&stage.table, stage.row, wait));
+        assert_eq!(locked.expect("a sweep is no rival"), Locked::Unchanged, "{wait:?}");
+    }
+}
+
+#[test]
+fn the_key_of_a_deleted_row_is_free_while_a_sweep_removes_it() {
+    let stage = Stage::new();
+    let mut deletion = stage.begin();
+    deletion.delete(&stage.table, stage.row).unwrap();
+    deletion.commit().unwrap();
+    let mut insertion = stage.begin();
+    insertion.insert(&stage.table, vec![Value::BigInt(1)]).unwrap();
+    beside_a_sweep(&stage, || insertion.commit()).expect("a sweep is no rival");
 }
 
 #[test]

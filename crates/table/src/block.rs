@@ -335,13 +335,23 @@ impl RowBlock {
     /// Takes ownership of a row unless it is owned; returns its newest state. Only `OwnedRow` makes owners of it.
     #[inline]
     pub(crate) fn try_lock(&self, row: usize) -> Option<Header> {
+        self.try_lock_as(row, Header::locked)
+    }
+
+    /// Like [`try_lock`](Self::try_lock), for a sweep.
+    pub(crate) fn try_lock_for_sweep(&self, row: usize) -> Option<Header> {
+        self.try_lock_as(row, Header::swept)
+    }
+
+    #[inline]
+    fn try_lock_as(&self, row: usize, owned: impl Fn(Header) -> Header) -> Option<Header> {
         let header = &self.rows[row].header;
         let seen = Header(header.load(Ordering::Relaxed));
         if seen.is_locked() {
             return None;
         }
         header
-            .compare_exchange(seen.0, seen.locked().0, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(seen.0, owned(seen).0, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
             .then_some(seen)
     }
@@ -572,7 +582,7 @@ impl RowBlock {
             if seen.is_locked() || seen.timestamp() > horizon {
                 continue;
             }
-            let Some(header) = self.try_lock(row) else { continue };
+            let Some(header) = self.try_lock_for_sweep(row) else { continue };
             failpoint::step("row owned by a sweep");
             // Another sweep has made the row clean since we looked, and has freed the slot if the row is deleted.
             if self.dirty.is_set(row) && header.timestamp() <= horizon {

@@ -124,6 +124,11 @@ impl Storage {
         self.block(row.block()).try_lock(row.offset()).map(|_| OwnedRow::of(self, row))
     }
 
+    /// Like [`try_own`](Self::try_own), for a sweep: others see that the row's owner is no rival of theirs.
+    pub(crate) fn try_own_for_sweep(&self, row: RowId) -> Option<OwnedRow<'_>> {
+        self.block(row.block()).try_lock_for_sweep(row.offset()).map(|_| OwnedRow::of(self, row))
+    }
+
     /// The owned row again. Panics if it was kept from another table.
     #[inline]
     pub fn resume(&self, kept: KeptRow) -> OwnedRow<'_> {

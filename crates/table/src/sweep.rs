@@ -61,7 +61,7 @@ impl Storage {
                     continue;
                 }
                 // The owner of the row is about to write to it, and prunes it then.
-                let Some(row) = self.try_own(RowId::new(number, offset)) else { continue };
+                let Some(row) = self.try_own_for_sweep(RowId::new(number, offset)) else { continue };
                 row.prune(std::iter::empty(), in_use, &pin);
                 found = true;
             }
@@ -102,7 +102,7 @@ impl Storage {
                 let row = RowId::new(number, offset);
                 if is_wanted(block.header(offset))
                     && !block.is_free(offset)
-                    && let Some(row) = self.try_own(row)
+                    && let Some(row) = self.try_own_for_sweep(row)
                     && is_wanted(row.header())
                     && self.bury_row(&row, in_use, &pin)
                 {
@@ -144,7 +144,7 @@ impl Storage {
                     continue;
                 }
                 // A row in use is collected by the next pass.
-                let Some(row) = self.try_own(RowId::new(number, offset)) else { continue };
+                let Some(row) = self.try_own_for_sweep(RowId::new(number, offset)) else { continue };
                 row.prune(std::iter::empty(), &[horizon], pin);
             }
         }

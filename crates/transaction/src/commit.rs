@@ -51,7 +51,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a commit waits for a row that is owned before it counts as a conflict: some time slices of the scheduler.
+/// How long a commit waits for a row that another commit owns before it counts as a conflict: some time slices of the scheduler.
 const MOMENT: Duration = Duration::from_millis(20);
 /// Commits after which the list of readers' timestamps is taken anew. An older list keeps more, never less.
 const IN_USE_AGE_MAX: u32 = 8;
@@ -358,7 +358,7 @@ impl Transaction {
     }
 
     /// Takes a row. `None` if a rival owns it: a transaction that has locked it, a large commit, or a commit that takes
-    /// longer than a moment. A sweep is no rival.
+    /// longer than a moment. A sweep is no rival: it is waited for, however long its thread has no processor.
     fn own_row<'t>(&self, table: &'t Table, row: RowId, pin: &mut Guard) -> Result<Option<OwnedRow<'t>>> {
         let storage = Storage::of(table);
         if let Some(owned) = storage.try_own(row) {
@@ -367,9 +367,11 @@ impl Transaction {
         let (key, begun, patience) =
             (RowKey::new(table.id().number(), row.0), Instant::now(), Patience::new());
         loop {
-            let has_rival = self.manager.locks.is_held(key).is_some()
-                || storage.block(row.block()).header(row.offset()).is_pending();
-            if has_rival || begun.elapsed() >= MOMENT {
+            let header = storage.block(row.block()).header(row.offset());
+            let has_rival = self.manager.locks.is_held(key).is_some() || header.is_pending();
+            if header.is_swept() {
+                failpoint::step("waits for a sweep");
+            } else if has_rival || begun.elapsed() >= MOMENT {
                 return Ok(None);
             }
             patience.wait();

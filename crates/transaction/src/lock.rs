@@ -91,9 +91,13 @@ impl Transaction {
                 return Ok(Some(owned));
             }
             let is_held = self.manager.locks.is_held(key).is_some();
+            let is_swept = Storage::of(table).block(row.block()).header(row.offset()).is_swept();
+            if is_swept {
+                failpoint::step("waits for a sweep");
+            }
             match wait {
-                // A commit or a sweep has the row, for a moment unless the commit is a large one.
-                _ if !is_held && !patience.is_over() => self.pause(&patience)?,
+                // A commit has the row, for a moment unless it is a large one; or a sweep, which is no rival.
+                _ if !is_held && (is_swept || !patience.is_over()) => self.pause(&patience)?,
                 LockWait::Skip => return Ok(None),
                 LockWait::NoWait => {
                     let message = format!("could not obtain lock on row in relation \"{}\"", table.name());

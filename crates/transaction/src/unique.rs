@@ -9,6 +9,7 @@
 //! exists and has the key                                          taken (or newer than what this transaction reads)
 //! does not have it, and the row has no owner                      free
 //! does not have it, and a commit owns the row                     undecided: it may be about to get it
+//! does not have it, and a sweep owns the row                      free in a moment, which is waited for
 //! does not have it, and an interactive transaction at rest does   free
 //! ```
 //!
@@ -38,6 +39,8 @@ enum KeyConflict {
     Taken,
     /// A row that may be about to get or lose the key.
     Undecided(RowId),
+    /// A row whose entries a sweep is about to remove, or has removed.
+    Swept,
     /// A row that got the key by this commit, after this transaction's snapshot: no duplicate to it, but not
     /// serializable either.
     Newer(Timestamp),
@@ -101,6 +104,11 @@ impl Transaction {
                 }
                 // The other commit ends in a moment, one way or the other.
                 UniqueInsert::Conflict(KeyConflict::Undecided(_)) => patience.wait(),
+                // However long its thread has no processor, the sweep brings no change of its own.
+                UniqueInsert::Conflict(KeyConflict::Swept) => {
+                    self.check_interrupt()?;
+                    patience.wait();
+                }
             }
         }
     }
@@ -134,7 +142,10 @@ impl Transaction {
         let block = Storage::of(table).block(other.block());
         let rests = block.header(other.offset()).is_locked() && self.owner_rests(table, other);
         let header = block.header(other.offset());
-        let undecided = || (header.is_locked() && !rests).then_some(KeyConflict::Undecided(other));
+        let undecided = || match header.is_swept() {
+            true => Some(KeyConflict::Swept),
+            false => (header.is_locked() && !rests).then_some(KeyConflict::Undecided(other)),
+        };
         if !header.exists() {
             // A row that is being inserted, or a deleted one whose entries are being removed.
             let is_mine = |progress: &mut Progress| {

@@ -9,7 +9,8 @@ use crate::primitive::{AtomicPtr, AtomicU64, Ordering, UnsafeCell, fence};
 const LOCKED: u64 = 1 << 63;
 const INSTALLING: u64 = 1 << 62;
 const PENDING: u64 = 1 << 60;
-pub(super) const TIMESTAMP: u64 = (1 << 61) - 1;
+const SWEPT: u64 = 1 << 59;
+pub(super) const TIMESTAMP: u64 = PENDING | (SWEPT - 1);
 
 pub(crate) const COLUMNS: usize = 2;
 
@@ -96,7 +97,7 @@ fn decided(header: u64, commits: &PendingCommits) -> Option<u64> {
     if header & PENDING == 0 {
         return Some(header);
     }
-    match commits.decision(header & (PENDING - 1)) {
+    match commits.decision(header & (SWEPT - 1)) {
         Decision::Undecided => Some(header),
         Decision::At(timestamp) => Some(header & !TIMESTAMP | timestamp.0),
         Decision::Over => None,
@@ -130,7 +131,7 @@ impl Row {
     }
 
     /// `RowBlock::try_lock`: the header as it was, or `None` if the row is owned.
-    pub(super) fn try_lock(&self) -> Option<u64> {
+    fn try_lock_as(&self, owner: u64) -> Option<u64> {
         let seen = self.header.load(Ordering::Relaxed);
         if without(RowStep::CommitLocks) {
             return Some(seen & !LOCKED);
@@ -138,12 +139,25 @@ impl Row {
         if seen & LOCKED != 0 {
             return None;
         }
-        self.header.compare_exchange(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed).ok()
+        self.header.compare_exchange(seen, seen | owner, Ordering::Acquire, Ordering::Relaxed).ok()
+    }
+
+    /// The header as it was, or `None` if a rival owns the row. A sweep is waited for, step by step; under loom the caller
+    /// ends there instead, as waiting orders nothing that the sweep's giving up does not.
+    pub(super) fn try_lock(&self) -> Option<u64> {
+        loop {
+            let locked = self.try_lock_as(LOCKED);
+            let is_swept = || self.header.load(Ordering::Relaxed) & SWEPT != 0;
+            if cfg!(loom) || locked.is_some() || !is_swept() {
+                return locked;
+            }
+            failpoint::step("waits for a sweep");
+        }
     }
 
     pub(super) fn unlock(&self) {
         let seen = self.header.load(Ordering::Relaxed);
-        self.header.store(seen & !LOCKED, Ordering::Release);
+        self.header.store(seen & !(LOCKED | SWEPT), Ordering::Release);
     }
 
     /// The header with its timestamp, if that is known.
@@ -368,7 +382,7 @@ impl Row {
         if seen & LOCKED != 0 || !is_old(seen) {
             return;
         }
-        let Some(header) = self.try_lock() else { return };
+        let Some(header) = self.try_lock_as(LOCKED | SWEPT) else { return };
         failpoint::step("row owned by a sweep");
         if self.is_dirty() && is_old(header) {
             let mut next = self.chain.swap(std::ptr::null_mut(), Ordering::AcqRel);
@@ -457,6 +471,7 @@ impl Run<'_> {
 pub(crate) struct Picture {
     pub timestamp: u64,
     pub is_locked: bool,
+    pub is_swept: bool,
     pub is_installing: bool,
     pub is_dirty: bool,
     pub cells: [u64; COLUMNS],
@@ -478,6 +493,7 @@ impl Row {
         Picture {
             timestamp: if header & PENDING == 0 { header & TIMESTAMP } else { u64::MAX },
             is_locked: header & LOCKED != 0,
+            is_swept: header & SWEPT != 0,
             is_installing: header & INSTALLING != 0,
             is_dirty: self.is_dirty(),
             cells: [0, 1].map(|column: usize| self.cells[column].load(Ordering::Acquire)),

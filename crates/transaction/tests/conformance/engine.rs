@@ -122,6 +122,7 @@ impl Engine {
         RowState {
             timestamp: if header.is_pending() { u64::MAX } else { header.timestamp().0 - MADE },
             is_locked: header.is_locked(),
+            is_swept: header.is_swept(),
             is_installing: header.is_installing(),
             is_dirty: block.dirty().word(offset / 64) >> (offset % 64) & 1 == 1,
             cells,

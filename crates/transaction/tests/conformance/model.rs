@@ -123,6 +123,7 @@ impl World for Modeled {
         let rows = self.database.rows().map(|row| RowState {
             timestamp: row.timestamp,
             is_locked: row.is_locked,
+            is_swept: row.is_swept,
             is_installing: row.is_installing,
             is_dirty: row.is_dirty,
             cells: row.cells,

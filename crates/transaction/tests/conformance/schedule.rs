@@ -36,6 +36,7 @@ pub(crate) struct RowState {
     /// The largest number while it has none.
     pub timestamp: u64,
     pub is_locked: bool,
+    pub is_swept: bool,
     pub is_installing: bool,
     pub is_dirty: bool,
     pub cells: [u64; COLUMNS],
@@ -79,11 +80,12 @@ struct Session {
 
 impl Session {
     /// Whether it can go on without waiting for another session.
-    fn can_run(&self, watermark: u64) -> bool {
+    fn can_run(&self, state: &State) -> bool {
         match self.last {
             Event::Over | Event::Panicked => false,
             // It would find what it has found before.
-            Event::Step("waits until visible") => watermark > self.watermark,
+            Event::Step("waits until visible") => state.watermark > self.watermark,
+            Event::Step("waits for a sweep") => !state.rows.iter().any(|row| row.is_swept),
             _ => true,
         }
     }
@@ -110,9 +112,8 @@ struct Stage<W> {
 impl Schedule {
     /// Notes what a session has come to, and chooses which one goes on.
     fn note(&mut self, session: usize, event: Event, state: State) {
-        let watermark = state.watermark;
-        self.sessions[session] = Session { last: event.clone(), watermark };
-        let ready = |at: &usize| self.sessions[*at].can_run(watermark);
+        self.sessions[session] = Session { last: event.clone(), watermark: state.watermark };
+        let ready = |at: &usize| self.sessions[*at].can_run(&state);
         let ready: Vec<usize> = (0..self.sessions.len()).filter(ready).collect();
         let goes_on = ready.contains(&session) && self.random.below(8) < self.steadiness;
         let next = self.turns.pop_front().filter(|next| ready.contains(next));
