@@ -352,6 +352,7 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
                 (Some(left), Some(right)) if left.is_numeric() && family(left) != family(right) => {
                     common_type(left, right).unwrap_or(left)
                 }
+                (Some(DataType::Varchar(_)), _) => DataType::Text,
                 (left, right) => left.or(right).unwrap_or(DataType::Text),
             };
             let pair = binder.comparable(first.clone(), second, "=")?;
