@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """TPC-H's queries on AnKerDB, DuckDB and PostgreSQL 15, side by side on this machine.
 
-  tools/compare-duckdb.py COMMAND [scale] [rounds]       COMMAND: a release build of `ankerdb`
+  tools/compare-duckdb.py COMMAND [scale] [rounds] [--without-postgresql] [--postgresql-timeout SECONDS]
+
+COMMAND is a release build of `ankerdb`. PostgreSQL runs two of the queries for hours at scales where the others take milliseconds:
+with a timeout, a query that exceeds it there is marked `did not end` and asked no more, and the mean is over those that ended.
 
 All three get the same rows, made by tpchgen, from the same files. DuckDB runs in this process, in memory, as its users run it;
 AnKerDB and PostgreSQL are servers on the loopback, asked by psql, whose `\\timing` gives the times: so they are the client's,
@@ -17,6 +20,7 @@ DuckDB and tpchgen come from PyPI, into a private environment under the user's c
 (Debian: postgresql-15); as root, a user `postgres` to run it as. Keep the machine idle.
 """
 
+import argparse
 import glob
 import math
 import os
@@ -72,6 +76,10 @@ def sections(path):
     return {name: text.strip() for name, text in zip(parts[1::2], parts[2::2])}
 
 
+class DidNotEnd(Exception):
+    """A query that took longer than its system is given."""
+
+
 class Psql:
     """A session of psql with a server, asked over its input and output."""
 
@@ -81,6 +89,12 @@ class Psql:
         connection = ["-h", "127.0.0.1", "-p", str(port), "-U", "postgres", database]
         pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.process = subprocess.Popen(["psql", *arguments, *connection], **pipes)
+        self.is_limited = False
+
+    def limit(self, seconds):
+        """From now on, queries that take longer raise DidNotEnd, and the session goes on."""
+        self.lines(f"SET statement_timeout = '{seconds}s';\n\\set ON_ERROR_STOP off")
+        self.is_limited = True
 
     def lines(self, text):
         try:
@@ -91,7 +105,10 @@ class Psql:
         found = []
         for line in self.process.stdout:
             if line == "ready\n":
-                return found
+                errors = [line for line in found if line.startswith("ERROR:")] if self.is_limited else []
+                if any("due to statement timeout" in line for line in errors):
+                    raise DidNotEnd
+                return fail(f"{self.name}: {errors[0]}") if errors else found
             found.append(line.rstrip("\n"))
         fail(f"{self.name}: {' '.join(found)}")
 
@@ -206,25 +223,48 @@ def is_same(left, right):
     return abs(left - right) <= max(abs(left), abs(right), Decimal(1)) * Decimal("1e-9")
 
 
+def answers(systems, query):
+    """Names and rows of the systems that answer in time."""
+    found = []
+    for system in systems:
+        try:
+            found.append((system.name, system.rows(query)))
+        except DidNotEnd:
+            pass
+    return found
+
+
 def check_answers(systems, queries):
+    """Compares all answers; returns the names of the systems that ended, by query."""
+    ended = {}
     for name, query in queries.items():
-        first, *others = [(system.name, system.rows(query)) for system in systems]
+        first, *others = answers(systems, query)
+        ended[name] = {first[0], *(other[0] for other in others)}
         for other in others:
             same_size = [len(row) for row in first[1]] == [len(row) for row in other[1]]
             cells = zip((c for row in first[1] for c in row), (c for row in other[1] for c in row))
             wrong = next((pair for pair in cells if not is_same(*pair)), None)
             if not same_size or wrong:
                 fail(f"{name}: {first[0]} has {len(first[1])} rows, {other[0]} {len(other[1])}; {wrong} differ")
-    print(f"all {len(systems)} systems give the same answers to {len(queries)} queries", flush=True)
+    for system in systems:
+        count = sum(system.name in names for names in ended.values())
+        print(f"{system.name} answered {count} of {len(queries)} queries in time, as the others did", flush=True)
+    return ended
 
 
-def measure(systems, queries, rounds):
-    """Medians in milliseconds by query and system."""
-    times = {name: {system.name: [] for system in systems} for name in queries}
+def measure(systems, queries, rounds, ended):
+    """Medians in milliseconds by query and system, of those that end."""
+    times = {name: {system: [] for system in ended[name]} for name in queries}
     for turn in range(rounds + 1):
         for name, query in queries.items():
             for system in systems if turn % 2 else reversed(systems):
-                taken = system.time_ms(query)
+                if system.name not in times[name]:
+                    continue
+                try:
+                    taken = system.time_ms(query)
+                except DidNotEnd:
+                    del times[name][system.name]
+                    continue
                 if turn > 0:
                     times[name][system.name].append(taken)
     return {name: {of: statistics.median(taken) for of, taken in by.items()} for name, by in times.items()}
@@ -235,21 +275,37 @@ def report(systems, medians):
     print(f"{'ms':<5}" + "".join(f"{system.name:>12}" for system in systems)
           + "".join(f"{other + '/' + ours:>20}" for other in others))
     for name, by in medians.items():
-        ratios = "".join(f"{by[other] / by[ours]:>20.2f}" for other in others)
-        print(f"{name:<5}" + "".join(f"{by[system.name]:>12.1f}" for system in systems) + ratios)
-    totals = "".join(f"{sum(by[system.name] for by in medians.values()):>12.1f}" for system in systems)
-    means = [math.exp(statistics.mean(math.log(by[other] / by[ours]) for by in medians.values())) for other in others]
-    print(f"{'sum':<5}" + totals)
-    print(f"{'mean':<5}" + " " * 12 * len(systems) + "".join(f"{mean:>20.2f}" for mean in means))
+        taken = "".join(f"{by[of]:>12.1f}" if of in by else f"{'-':>12}" for of in [ours, *others])
+        ratios = (f"{by[other] / by[ours]:.2f}" if other in by else "did not end" for other in others)
+        print(f"{name:<5}" + taken + "".join(f"{ratio:>20}" for ratio in ratios))
+    for other in others:
+        both = [by for by in medians.values() if other in by]
+        if not both:
+            print(f"{other} ended no query in time")
+            continue
+        mean = math.exp(statistics.mean(math.log(by[other] / by[ours]) for by in both))
+        sums = sum(by[ours] for by in both), sum(by[other] for by in both)
+        print(f"{other}/{ours}: geometric mean {mean:.2f} of {len(both)} of {len(medians)} queries, "
+              f"which took {sums[0]:.1f} and {sums[1]:.1f} ms")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="compare-duckdb.py")
+    parser.add_argument("command", metavar="COMMAND", help="a release build of `ankerdb`")
+    parser.add_argument("scale", nargs="?", default="0.2")
+    parser.add_argument("rounds", nargs="?", type=int, default=5)
+    parser.add_argument("--without-postgresql", action="store_true", help="compare with DuckDB only")
+    parser.add_argument("--postgresql-timeout", type=int, metavar="SECONDS", help="what PostgreSQL is given for a query")
+    given = parser.parse_args()
+    if given.postgresql_timeout is not None and given.postgresql_timeout < 1:
+        parser.error("--postgresql-timeout takes at least 1 second")
+    return given
 
 
 def main():
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
-        fail("usage: compare-duckdb.py COMMAND [scale] [rounds]")
+    given = arguments()
     programs = enter_environment()
-    command = sys.argv[1]
-    scale = sys.argv[2] if len(sys.argv) > 2 else "0.2"
-    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+    scale, rounds = given.scale, given.rounds
     threads = os.cpu_count() or 1
     statements = sections(os.path.join(HERE, "tpch.sql"))
     tables = statements.pop("tables")
@@ -259,16 +315,21 @@ def main():
         subprocess.run([os.path.join(programs, "tpchgen-cli"), "csv", "-s", scale, "-o", servers.work], check=True)
         megabytes = 512 + int(float(scale) * 3000)
         duck = Duck(threads)
-        systems = [servers.ankerdb(command, threads), duck, servers.postgresql(threads, megabytes)]
+        systems = [servers.ankerdb(given.command, threads), duck]
+        if not given.without_postgresql:
+            systems.append(servers.postgresql(threads, megabytes))
         print(f"scale {scale}, {threads} threads each, DuckDB {duck.version}; load in seconds:", end="")
         for system in systems:
             begun = time.perf_counter()
             system.create(tables, servers.work)
             print(f" {system.name} {time.perf_counter() - begun:.1f}", end="", flush=True)
         print()
-        systems[2].lines("VACUUM ANALYZE;")
-        check_answers(systems, statements)
-        report(systems, measure(systems, statements, rounds))
+        for postgresql in systems[2:]:
+            postgresql.lines("VACUUM ANALYZE;")
+            if given.postgresql_timeout:
+                postgresql.limit(given.postgresql_timeout)
+        ended = check_answers(systems, statements)
+        report(systems, measure(systems, statements, rounds, ended))
     finally:
         for system in systems:
             system.end()
