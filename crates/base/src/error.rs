@@ -174,6 +174,8 @@ sql_states! {
     DiskFull = "53100",
     /// What was stored is damaged.
     DataCorrupted = "XX001",
+    /// An index and its table say different things.
+    IndexCorrupted = "XX002",
     /// A clause names a column, or columns, that it cannot use.
     InvalidColumnReference = "42P10",
     /// A parameter does not exist.

@@ -8,6 +8,7 @@
 //! | `files` | which files are there, and which of them may go? |
 //! | `writer` | how are images written, at which rate, and when are they on disk? |
 //! | `reader` | how do images come back, on all processors? |
+//! | `verify` | which of them are damaged, all of them and not only the first? |
 //!
 //! ```text
 //! writer    image of each changed block, at a timestamp of its own ──► 0000000000000007.blocks   synced
@@ -26,10 +27,12 @@ mod files;
 mod image;
 mod manifest;
 mod reader;
+mod verify;
 mod writer;
 
 pub use files::FolderOfImages;
 pub use image::BlockName;
 pub use manifest::{ImagePlace, Manifest, NotSwitched};
 pub use reader::{Load, read_images};
+pub use verify::verify_images;
 pub use writer::{Pace, Writer};

@@ -1,12 +1,13 @@
-//! The `ankerdb` command: a demo, the server, the benchmarks, and the papers' experiments.
+//! The `ankerdb` command: a demo, the server and what keeps its data, the benchmarks, and the papers' experiments.
 //!
 //! Results go to standard output, progress to standard error. Exit codes: 0 for success, 1 if the command
-//! failed, 2 if the options are impossible.
+//! failed, 2 if the options are impossible. `check` has 1 for faults, and 2 for what keeps it from looking.
 // Not `forbid`, for the sake of the allocator that counts.
 #![deny(unsafe_code)]
 
 mod allocation;
 mod bench;
+mod check;
 mod demo;
 mod engine;
 mod experiment;
@@ -32,6 +33,8 @@ enum Command {
     Demo(demo::Options),
     /// Serve PostgreSQL clients (psql, drivers, tools): any user and password, database "ankerdb".
     Serve(serve::Options),
+    /// Look whether the database in a folder is whole: checksums, indexes against rows, constraints. Changes nothing there.
+    Check(check::Options),
     /// Measure.
     #[command(subcommand)]
     Bench(bench::Benchmark),
@@ -40,19 +43,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Demo(options) => demo::run(&options),
-        Command::Serve(options) => serve::run(&options),
-        Command::Bench(benchmark) => benchmark.run(),
-        Command::Experiment(options) => experiment::run(&options),
+    let success = |()| ExitCode::SUCCESS;
+    let (outcome, failure) = match Arguments::parse().command {
+        Command::Demo(options) => (demo::run(&options).map(success), None),
+        Command::Serve(options) => (serve::run(&options).map(success), None),
+        Command::Check(options) => (check::run(&options), Some(2)),
+        Command::Bench(benchmark) => (benchmark.run().map(success), None),
+        Command::Experiment(options) => (experiment::run(&options).map(success), None),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("ankerdb: {error}{}", error.hint().map(|hint| format!(". {hint}")).unwrap_or_default());
-            ExitCode::from(exit_code(&error))
-        }
-    }
+    outcome.unwrap_or_else(|error| {
+        eprintln!("ankerdb: {error}{}", error.hint().map(|hint| format!(". {hint}")).unwrap_or_default());
+        ExitCode::from(failure.unwrap_or_else(|| exit_code(&error)))
+    })
 }
 
 fn exit_code(error: &Error) -> u8 {

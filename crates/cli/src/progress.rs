@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Shows rows loaded of rows expected. Can be told from any thread.
 pub(crate) struct LoadProgress {
@@ -56,6 +57,44 @@ fn bar(template: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
     bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
+}
+
+/// Progress through stages, of which each begins anew: a bar on a terminal, a line every other second elsewhere. Can be told from any thread.
+pub(crate) struct StageProgress {
+    bar: Option<ProgressBar>,
+    told: Mutex<Instant>,
+}
+
+const STAGE: &str = "{msg} {wide_bar} {percent}%";
+/// How often a line is written.
+const LINES_EVERY: Duration = Duration::from_secs(2);
+
+impl StageProgress {
+    /// Nothing is shown yet.
+    pub(crate) fn new() -> StageProgress {
+        StageProgress { bar: has_bars().then(|| bar(STAGE)), told: Mutex::new(Instant::now()) }
+    }
+
+    /// Shows how far a stage is.
+    pub(crate) fn show(&self, stage: &'static str, done: u64, total: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(stage);
+            bar.set_length(total);
+            bar.set_position(done);
+        } else if let Ok(mut told) = self.told.try_lock()
+            && told.elapsed() >= LINES_EVERY
+        {
+            *told = Instant::now();
+            eprintln!("{stage}: {} %", done.saturating_mul(100).checked_div(total).unwrap_or(100));
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 /// Progress of an experiment: a bar for the present measurement; without a terminal, a line for every measurement.

@@ -48,6 +48,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod catalog;
+mod check;
 mod checkpointer;
 mod checkpoints;
 mod comment;
@@ -106,6 +107,7 @@ pub use ankerdb_value::{
     ObjectKind, Packed, PackedRef, PackedType, RangeType, SystemType, TimeTz, Value, ValueRef,
 };
 pub use catalog::Catalog;
+pub use check::{CheckProgress, CheckReport, CheckStage, FAULTS_TOLD};
 pub use checkpoints::{CheckpointOptions, CheckpointReport};
 pub use comment::{Object, Part, Subject};
 pub use configuration::Configuration;

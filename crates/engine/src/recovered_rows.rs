@@ -167,7 +167,7 @@ impl Rows {
 const BLOCKS_AT_ONCE: usize = 64;
 
 /// Does all tasks, in any order, until one fails.
-fn on_all_processors<T: Sync>(tasks: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+pub(crate) fn on_all_processors<T: Sync>(tasks: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
     let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let run = || {
         while !has_failed.load(Ordering::Relaxed)
@@ -185,7 +185,8 @@ fn on_all_processors<T: Sync>(tasks: &[T], work: impl Fn(&T) -> Result<()> + Syn
     })
 }
 
-fn processors() -> usize {
+/// How many threads work at a start.
+pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

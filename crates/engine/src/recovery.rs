@@ -74,6 +74,21 @@ impl Database {
 
     fn recover(&self, durability: &Durability, binder: &dyn Binder) -> Result<()> {
         let begun = Instant::now();
+        let Recovered { log, place, manifest, repeated } = self.read_folder(durability, binder)?;
+        let _ = self.shared.checkpoints.set(Checkpoints::new(place, durability.checkpoints, manifest));
+        let folder = durability.folder.canonicalize().unwrap_or_else(|_| durability.folder.clone());
+        let report = RecoveryReport { folder, duration: begun.elapsed(), ..repeated };
+        let _ = self.shared.recovery.set(report);
+        let manager = &self.shared.manager;
+        let watermark = Arc::downgrade(manager);
+        log.start(move || watermark.upgrade().map_or(Timestamp::ZERO, |manager| manager.watermark()));
+        manager.log_to(Arc::new(log));
+        let _ = self.checkpointer.set(Checkpointer::start(Arc::downgrade(&self.shared))?);
+        Ok(())
+    }
+
+    /// Puts what a folder has into this database, which is empty. Nothing goes to the log yet.
+    pub(crate) fn read_folder(&self, durability: &Durability, binder: &dyn Binder) -> Result<Recovered> {
         let mut recovery = Recovery {
             database: self,
             binder,
@@ -90,18 +105,18 @@ impl Database {
         let last = recovery.last_timestamp(&log)?;
         let repeated = std::mem::take(&mut recovery.repeated);
         let (place, manifest) = recovery.end(last)?;
-        let _ = self.shared.checkpoints.set(Checkpoints::new(place, durability.checkpoints, manifest));
-        let folder = durability.folder.canonicalize().unwrap_or_else(|_| durability.folder.clone());
-        let report = RecoveryReport { folder, duration: begun.elapsed(), ..repeated };
-        let _ = self.shared.recovery.set(report);
-        let manager = &self.shared.manager;
-        manager.go_on_behind(last);
-        let watermark = Arc::downgrade(manager);
-        log.start(move || watermark.upgrade().map_or(Timestamp::ZERO, |manager| manager.watermark()));
-        manager.log_to(Arc::new(log));
-        let _ = self.checkpointer.set(Checkpointer::start(Arc::downgrade(&self.shared))?);
-        Ok(())
+        self.shared.manager.go_on_behind(last);
+        Ok(Recovered { log, place, manifest, repeated })
     }
+}
+
+/// What was read of a folder, rows and definitions aside.
+pub(crate) struct Recovered {
+    pub(crate) log: Log,
+    pub(crate) place: FolderOfImages,
+    pub(crate) manifest: Manifest,
+    /// What was repeated of the log.
+    pub(crate) repeated: RecoveryReport,
 }
 
 /// The two passes over the log.

@@ -138,14 +138,19 @@ impl Disk for SystemDisk {
                 file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
                 Ok(LockOutcome::Locked(Box::new(file)))
             }
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                let told = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-                Ok(LockOutcome::TakenBy(told))
-            }
+            Err(TryLockError::WouldBlock) => Ok(LockOutcome::TakenBy(told_process(&mut file))),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+}
+
+/// The process that a lock file names, if it is there: those that only look leave the number of one before them.
+pub(crate) fn told_process(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    let process: u32 = text.trim().parse().ok()?;
+    let processes = Path::new("/proc");
+    (!processes.join("self").exists() || processes.join(process.to_string()).exists()).then_some(process)
 }
 
 /// What [`SystemDisk`] writes to preallocate. Zeros, since blocks that are only promised have to be entered in the file

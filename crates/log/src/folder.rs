@@ -49,7 +49,7 @@ pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:0width$}{SEGMENT_ENDING}", width = SEGMENT_DIGITS))
 }
 
-fn segment_number(name: &str) -> Option<u64> {
+pub(crate) fn segment_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SEGMENT_ENDING)?;
     (digits.len() == SEGMENT_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()))
         .then(|| digits.parse().ok())?
@@ -60,12 +60,12 @@ pub(crate) fn open_folder(disk: &dyn Disk, folder: &Path, segment_bytes: u64) ->
     disk.create_folder(folder).map_err(failed("create the folder", folder))?;
     let names = disk.list(folder).map_err(failed("list the folder", folder))?;
     refuse_others(folder, &names)?;
-    let lock = take_lock(disk, &folder.join(LOCK))?;
+    let lock = take_lock(disk, folder)?;
     let names = disk.list(folder).map_err(failed("list the folder", folder))?;
-    if !names.iter().any(|name| name == IDENTITY) {
+    if !has_identity(&names) {
         create(disk, folder, &names, segment_bytes)?;
     }
-    let database = read_identity(disk, &folder.join(IDENTITY))?;
+    let database = read_identity(disk, folder)?;
     let names = disk.list(folder).map_err(failed("list the folder", folder))?;
     for name in names.iter().filter(|name| *name == IDENTITY_TMP || *name == SEGMENT_TMP) {
         let path = folder.join(name);
@@ -111,7 +111,14 @@ pub(crate) fn missing_segment(path: &Path) -> Error {
     )
 }
 
-fn take_lock(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Any + Send + Sync>> {
+/// Whether a database is there as a whole.
+pub(crate) fn has_identity(names: &[String]) -> bool {
+    names.iter().any(|name| name == IDENTITY)
+}
+
+/// Takes the lock of a folder.
+pub(crate) fn take_lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Any + Send + Sync>> {
+    let path = &folder.join(LOCK);
     match disk.lock(path).map_err(failed("lock", path))? {
         LockOutcome::Locked(lock) => Ok(lock),
         LockOutcome::TakenBy(process) => {
@@ -184,7 +191,9 @@ fn is_blank_segment(disk: &dyn Disk, path: &Path) -> Result<bool> {
     Ok(is_blank)
 }
 
-fn read_identity(disk: &dyn Disk, path: &Path) -> Result<DatabaseBits> {
+/// Which database's folder it is.
+pub(crate) fn read_identity(disk: &dyn Disk, folder: &Path) -> Result<DatabaseBits> {
+    let path = &folder.join(IDENTITY);
     let file = disk.open(path).map_err(failed("open", path))?;
     let mut bytes = [0; IDENTITY_BYTES];
     read_full(&*file, &mut bytes, 0).map_err(failed("read", path))?;

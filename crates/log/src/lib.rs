@@ -5,9 +5,11 @@
 //! | [`disk`] | what may be done with files, and how does the system do it? |
 //! | [`simulated`] | what is left after a power loss at this very operation? |
 //! | `format` | which byte means what? |
+//! | [`read_only`] | how is a database opened without changing its folder? |
 //! | `folder` | whose folder is it, and is another server at work there? |
 //! | `replay` | which records come back, in which order, and which do not? |
 //! | `ending` | where does the log end, is that a torn end or damage, and what must be done there? |
+//! | `verify` | what of a log is damaged, all of it and not only the first place? |
 //! | `segments` | where does the next chunk go, and is there room for it? |
 //! | `room` | may this transaction still be given a timestamp, or is the disk full? |
 //! | `appender` | how does a worker leave a record without waiting for anybody? |
@@ -40,11 +42,13 @@ mod options;
 mod pace;
 mod position;
 mod primitive;
+pub mod read_only;
 mod record;
 mod replay;
 mod room;
 mod segments;
 pub mod simulated;
+mod verify;
 mod window;
 
 #[cfg(all(test, loom))]
@@ -56,4 +60,6 @@ pub use failure::{Failure, failed};
 pub use format::FORMAT_VERSION;
 pub use log::{Log, open};
 pub use options::{LogOptions, Loss, OnFailure, Progress};
+pub use read_only::ReadOnlyDisk;
 pub use record::{LogStart, Payload, Record, Replay};
+pub use verify::{LogCheck, identify, lock_folder, tell_fault, verify_log};

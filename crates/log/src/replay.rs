@@ -146,7 +146,7 @@ fn open_segments(
 }
 
 /// A segment with chunks to read; `None` if its header is damaged.
-fn open_segment(
+pub(crate) fn open_segment(
     disk: &dyn Disk,
     folder: &Path,
     database: DatabaseBits,
@@ -300,7 +300,7 @@ impl<'a> Records<'a> {
     }
 }
 
-fn unreadable(path: &Path, bytes: usize, error: io::Error) -> Error {
+pub(crate) fn unreadable(path: &Path, bytes: usize, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::OutOfMemory => Error::out_of_memory(bytes),
         _ => failed("read", path)(error),

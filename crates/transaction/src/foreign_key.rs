@@ -412,7 +412,7 @@ fn in_order_of(wanted: &[usize], columns: &[usize], values: &[Value]) -> Vec<Val
 }
 
 /// The value in another type, if that has one that is equal.
-pub(crate) fn converted(value: &Value, from: DataType, to: DataType) -> Option<Value> {
+pub fn converted(value: &Value, from: DataType, to: DataType) -> Option<Value> {
     if from == to {
         return Some(value.clone());
     }

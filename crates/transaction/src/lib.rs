@@ -65,7 +65,7 @@ pub use ankerdb_sync::lock_table::{Owner, Wait};
 pub use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 pub use ankerdb_sync::patience::Patience;
 pub use commit::DefinitionChange;
-pub use foreign_key::{mixed_nulls, no_parent};
+pub use foreign_key::{converted, mixed_nulls, no_parent};
 pub use installs::{Installer, Installs, Loader};
 pub use isolation::Isolation;
 pub use key_batch::KeyBatch;
