@@ -81,6 +81,23 @@ impl TableId {
     }
 }
 
+/// A block's place among those of its table: they are numbered from 0 on, in the order in which they were added.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct BlockNumber(pub usize);
+
+impl fmt::Debug for BlockNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for BlockNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// A row's place in its table: block number and offset in the block, or, inside one transaction, the
 /// number of a row that the transaction has inserted but not committed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,10 +106,10 @@ pub struct RowId(pub u64);
 impl RowId {
     const PROVISIONAL: u64 = 1 << 63;
 
-    /// The row at `offset` of block number `block`.
-    pub fn new(block: usize, offset: usize) -> RowId {
+    /// The row at `offset` of a block.
+    pub fn new(block: BlockNumber, offset: usize) -> RowId {
         debug_assert!(offset < ROWS_PER_BLOCK);
-        RowId((block * ROWS_PER_BLOCK + offset) as u64)
+        RowId((block.0 * ROWS_PER_BLOCK + offset) as u64)
     }
 
     /// The `number`-th row inserted by the transaction at hand.
@@ -106,9 +123,9 @@ impl RowId {
     }
 
     /// The block number.
-    pub fn block(self) -> usize {
+    pub fn block(self) -> BlockNumber {
         debug_assert!(self.provisional_number().is_none());
-        self.0 as usize / ROWS_PER_BLOCK
+        BlockNumber(self.0 as usize / ROWS_PER_BLOCK)
     }
 
     /// The offset in the block.
@@ -199,8 +216,8 @@ mod tests {
 
     #[test]
     fn row_ids_split_into_block_and_offset() {
-        let row = RowId::new(7, 8191);
-        assert_eq!((row.block(), row.offset(), row.provisional_number()), (7, 8191, None));
+        let row = RowId::new(BlockNumber(7), 8191);
+        assert_eq!((row.block(), row.offset(), row.provisional_number()), (BlockNumber(7), 8191, None));
         assert_eq!(RowId::provisional(3).provisional_number(), Some(3));
     }
 

@@ -1,7 +1,7 @@
 //! The bytes of a block's image.
 
 use crate::bytes::{Misread, Reader};
-use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, Timestamp};
+use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, Timestamp};
 use ankerdb_snapshot::BlockImage;
 use ankerdb_table::{CellLayout, ImageColumn, ImageOfBlock};
 
@@ -169,7 +169,7 @@ pub(crate) fn decode<'a>(
         let strings = &reader.take(padded)?[..strings_bytes as usize];
         columns.push(ImageColumn { layout, validity, values, strings });
     }
-    let number = header.name.block as usize;
+    let number = BlockNumber(header.name.block as usize);
     if !reader.0.is_empty() {
         return Err(Misread);
     }

@@ -1,6 +1,6 @@
 //! Images of a table written, read back into another one, damaged in all places; files of earlier versions.
 
-use ankerdb_base::{DatabaseId, Result, RowId, SqlState, TableId, Timestamp};
+use ankerdb_base::{BlockNumber, DatabaseId, Result, RowId, SqlState, TableId, Timestamp};
 use ankerdb_checkpoint::*;
 use ankerdb_log::simulated::{Fault, SimulatedDisk};
 use ankerdb_log::{Disk, LogStart, SystemDisk};
@@ -71,16 +71,16 @@ fn filled(database: DatabaseId) -> Table {
     let storage = Storage::of(&table);
     (0..200)
         .filter(|number| number % 7 != 0)
-        .for_each(|number| insert(storage, RowId::new(0, number), number));
-    insert(storage, RowId::new(1, 70), 201);
+        .for_each(|number| insert(storage, RowId::new(BlockNumber(0), number), number));
+    insert(storage, RowId::new(BlockNumber(1), 70), 201);
     let gone = RestoredChange::Delete;
-    storage.restore(RowId::new(0, 199), Timestamp(300), gone, &crossbeam_epoch::pin()).unwrap();
+    storage.restore(RowId::new(BlockNumber(0), 199), Timestamp(300), gone, &crossbeam_epoch::pin()).unwrap();
     table
 }
 
 fn rows(table: &Table) -> Vec<(RowId, Vec<Value>)> {
     let (storage, pin) = (Storage::of(table), crossbeam_epoch::pin());
-    let blocks = 0..storage.block_count();
+    let blocks = storage.block_numbers();
     let all = blocks.flat_map(|number| {
         storage
             .block(number)
@@ -117,7 +117,7 @@ fn write_next(place: &FolderOfImages, table: &Table, before: &Manifest) -> Resul
     let mut manifest = before.next();
     let mut writer = Writer::new(place.clone(), before.next_file());
     for block in 0..2 {
-        let image = snapshot.read_block(table, block, &columns)?;
+        let image = snapshot.read_block(table, BlockNumber(block), &columns)?;
         let name = BlockName { table: 7, block: block as u32 };
         manifest.images.insert(name, writer.write(name, AT, &image, &layouts)?);
     }
@@ -163,8 +163,12 @@ fn rows_come_back_at_their_places() {
     assert_eq!(rows(&table), rows(&original));
     assert!(rows(&table).len() > 150, "rows were compared");
     let storage = Storage::of(&table);
-    assert_eq!(storage.block(0).last_change(), AT, "it has not changed since its image was made");
-    let bounds = |table: &Table| Storage::of(table).block(0).zone(0).and_then(Zone::bounds);
+    assert_eq!(
+        storage.block(BlockNumber(0)).last_change(),
+        AT,
+        "it has not changed since its image was made"
+    );
+    let bounds = |table: &Table| Storage::of(table).block(BlockNumber(0)).zone(0).and_then(Zone::bounds);
     assert_eq!(bounds(&table), Some((-4, 193)));
     storage.end_restoring(AT, &crossbeam_epoch::pin());
     assert_eq!(storage.free_slots(), 199 + 71 - rows(&table).len(), "those before the last rows");
@@ -262,7 +266,7 @@ fn files_that_are_mostly_unused_are_written_anew() {
 fn the_power_may_go_at_any_operation() {
     let (first, second) = (filled(DatabaseId::new()), filled(DatabaseId::new()));
     let storage = Storage::of(&second);
-    (300..320).for_each(|number| insert(storage, RowId::new(1, number), number));
+    (300..320).for_each(|number| insert(storage, RowId::new(BlockNumber(1), number), number));
     let folder = Path::new("data");
     let (mut firsts, mut seconds) = (0, 0);
     for moment in 1.. {
@@ -291,7 +295,7 @@ fn the_power_may_go_at_any_operation() {
 #[test]
 fn any_operation_may_fail() {
     let (first, second) = (filled(DatabaseId::new()), filled(DatabaseId::new()));
-    insert(Storage::of(&second), RowId::new(1, 300), 300);
+    insert(Storage::of(&second), RowId::new(BlockNumber(1), 300), 300);
     let folder = Path::new("data");
     let mut failures = 0;
     for kind in [std::io::ErrorKind::StorageFull, std::io::ErrorKind::Other] {

@@ -14,7 +14,7 @@
 use crate::catalog::Catalog;
 use crate::image::{CatalogChange, RecoveredCatalog};
 use crate::sequence::{BYTES, SequenceCount};
-use ankerdb_base::{Error, Result, SqlState, Timestamp};
+use ankerdb_base::{BlockNumber, Error, Result, SqlState, Timestamp};
 use ankerdb_checkpoint::{BlockName, FolderOfImages, Manifest, Pace, Writer};
 use ankerdb_snapshot::SnapshotStrategy;
 use ankerdb_table::{CellLayout, Storage, Table};
@@ -228,7 +228,7 @@ impl Checkpoints {
             written: 0,
         };
         for table in catalog.tables().filter(|table| table.is_logged()) {
-            for number in 0..Storage::of(table).block_count() {
+            for number in Storage::of(table).block_numbers() {
                 if images.take(table, number)? {
                     let pause = images.writer.pause(self.pace(state, last));
                     between(pause)?;
@@ -266,8 +266,8 @@ struct Images<'a> {
 
 impl Images<'_> {
     /// Takes a block into the checkpoint; returns whether an image was written.
-    fn take(&mut self, table: &Table, number: usize) -> Result<bool> {
-        let block = u32::try_from(number).map_err(|_| Error::internal("a table has fewer blocks"))?;
+    fn take(&mut self, table: &Table, number: BlockNumber) -> Result<bool> {
+        let block = u32::try_from(number.0).map_err(|_| Error::internal("a table has fewer blocks"))?;
         let name = BlockName { table: table.id().number(), block };
         let changed = Storage::of(table).block(number).last_change();
         match self.before.images.get(&name) {

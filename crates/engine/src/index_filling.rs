@@ -8,7 +8,7 @@
 //! ```
 //! Rows that change meanwhile are entered by their commits; the snapshot keeps the entries of its rows from being removed in between.
 
-use ankerdb_base::{Error, Result, RowId};
+use ankerdb_base::{BlockNumber, Error, Result, RowId};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{Entries, Index, KeyRun, ReadAt, Storage, Table};
 use ankerdb_transaction::{Claim, Interrupt, MemoryLimit};
@@ -67,9 +67,10 @@ impl Keys<'_> {
         while *next < self.storage.block_count() && !run.is_full() {
             self.limit.check(Claim::Large, 0)?;
             let pin = crossbeam_epoch::pin();
-            for offset in 0..self.storage.block(*next).fill() {
+            let number = BlockNumber(*next);
+            for offset in 0..self.storage.block(number).fill() {
                 self.interrupt.check()?;
-                let row = RowId::new(*next, offset);
+                let row = RowId::new(number, offset);
                 run.add(row, |out| self.storage.push_key_at(self.index, row, self.at, &pin, out))?;
             }
             *next += 1;

@@ -34,7 +34,7 @@
 //! ```compile_fail,E0599
 //! # use ankerdb_engine::*;
 //! fn rows(table: &Table) {
-//!     table.block(0);
+//!     table.block(BlockNumber(0));
 //! }
 //! ```
 //!
@@ -79,7 +79,8 @@ mod user_types;
 mod view;
 
 pub use ankerdb_base::{
-    ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, RowId, SchemaId, SqlState, TableId, Timestamp,
+    BlockNumber, ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, RowId, SchemaId, SqlState, TableId,
+    Timestamp,
 };
 pub use ankerdb_log::{Disk, LogOptions, Loss};
 pub use ankerdb_memory::account::Counted;

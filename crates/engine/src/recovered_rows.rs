@@ -128,7 +128,7 @@ impl Rows {
                 false
             }
             Some(restored) => {
-                (row.block() + table as usize) % shares == share && !restored.has(row, commit.timestamp)
+                (row.block().0 + table as usize) % shares == share && !restored.has(row, commit.timestamp)
             }
         };
         visit_changes(pieces, is_wanted, |table, row, change| match self.tables.get(&table) {
@@ -233,7 +233,7 @@ impl Restored {
 
     /// Whether the image of the row's block has the commit.
     fn has(&self, row: RowId, commit: Timestamp) -> bool {
-        self.images.get(row.block()).is_some_and(|image| commit <= *image)
+        self.images.get(row.block().0).is_some_and(|image| commit <= *image)
     }
 
     fn repeat(

@@ -229,7 +229,7 @@ fn slots_in_the_end(stage: &Stage, failing: Option<(usize, Failure)>) -> usize {
     stage.write(&mut transaction);
     transaction.commit().expect("nothing fails any more");
     let storage = Storage::of(&stage.table);
-    (0..storage.block_count()).map(|number| storage.block(number).fill()).sum()
+    storage.block_numbers().map(|number| storage.block(number).fill()).sum()
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn row(id: i32) -> Vec<Value> {
 const COLUMNS: [usize; 4] = [0, 1, 2, 3];
 const FULL: i32 = ROWS_PER_BLOCK as i32;
 
-fn live_pointer(table: &Table, block: usize, column: usize) -> *const u8 {
+fn live_pointer(table: &Table, block: BlockNumber, column: usize) -> *const u8 {
     // SAFETY: the address only, of an array that stays while nobody writes.
     unsafe { ankerdb_table::Storage::of(table).block(block).columns().current(column) }.values().pointer()
 }
@@ -67,7 +67,7 @@ fn a_clean_full_block_is_the_live_array() {
     assert_eq!(lent(&first), [true; 4]);
     assert!(first.selection.is_none() && first.rows == ROWS_PER_BLOCK);
     assert_eq!(pointers(&first), pointers(&second));
-    assert_eq!(pointers(&first), COLUMNS.map(|column| live_pointer(&table, 0, column)));
+    assert_eq!(pointers(&first), COLUMNS.map(|column| live_pointer(&table, BlockNumber(0), column)));
     assert!(pointers(&first).iter().all(|pointer| (*pointer as usize).is_multiple_of(64)));
     assert_eq!(image_rows(&first, &table, &COLUMNS), expected());
     let after = database.statistics();
@@ -88,17 +88,21 @@ fn a_write_moves_away_from_a_lent_array() {
         client.update(20, vec![(NOTE, Value::text("no longer NULL"))]).unwrap();
         client.delete(19).unwrap();
     });
-    assert_ne!(live_pointer(&table, 0, A), image.columns[A].values.pointer);
-    assert_ne!(live_pointer(&table, 0, NOTE), image.columns[NOTE].values.pointer);
-    assert_eq!(live_pointer(&table, 0, 0), image.columns[0].values.pointer, "an untouched column stays");
+    assert_ne!(live_pointer(&table, BlockNumber(0), A), image.columns[A].values.pointer);
+    assert_ne!(live_pointer(&table, BlockNumber(0), NOTE), image.columns[NOTE].values.pointer);
+    assert_eq!(
+        live_pointer(&table, BlockNumber(0), 0),
+        image.columns[0].values.pointer,
+        "an untouched column stays"
+    );
     let now: Vec<&[u8]> = image.columns.iter().map(|column| image_bytes(&column.values)).collect();
     assert_eq!(now, bytes);
     assert_eq!(image_rows(&image, &table, &COLUMNS), expected());
     // The loan outlives its snapshot; a second write has nothing to copy.
     drop(view);
-    let moved = live_pointer(&table, 0, A);
+    let moved = live_pointer(&table, BlockNumber(0), A);
     change(&database, &table, |client| assert!(client.write(21, -1).unwrap()));
-    assert_eq!(live_pointer(&table, 0, A), moved);
+    assert_eq!(live_pointer(&table, BlockNumber(0), A), moved);
     assert_eq!(image_rows(&image, &table, &COLUMNS), expected());
 }
 

@@ -124,9 +124,9 @@ fn a_row_is_not_read_from_it() {
 fn snapshots_know_whose_they_are() {
     let ((database, own, _), (other, foreign, _)) = (stage(), stage());
     let snapshot = database.snapshot();
-    assert_eq!(snapshot.read_block(&own, 0, &[A]).expect("its own table").rows, 1);
+    assert_eq!(snapshot.read_block(&own, BlockNumber(0), &[A]).expect("its own table").rows, 1);
     let refused = [
-        snapshot.read_block(&foreign, 0, &[A]).map(drop),
+        snapshot.read_block(&foreign, BlockNumber(0), &[A]).map(drop),
         snapshot.read_view().read(&foreign, 0, &[A]).map(drop),
         snapshot.materialize(&foreign, &[A]),
     ];

@@ -106,7 +106,10 @@ fn a_queue_does_not_grow_while_an_old_reader_is_open() {
     drop(second);
     until("rows are buried that a reader saw which has ended", || entries() <= LENGTH as usize);
     // A reader at the old timestamp that has copied bits of a row that existed for a while has to find out.
-    for block in (0..table.block_count()).map(|number| ankerdb_table::Storage::of(&table).block(number)) {
+    for block in ankerdb_table::Storage::of(&table)
+        .block_numbers()
+        .map(|number| ankerdb_table::Storage::of(&table).block(number))
+    {
         let is_old = |row: usize| block.header(row).timestamp() <= snapshot.timestamp();
         assert!((0..block.fill()).all(|row| is_old(row) || block.dirty().is_set(row)));
     }

@@ -7,7 +7,7 @@
 
 use crate::harness::{Harness, joined};
 use crate::technique::sum;
-use ankerdb_base::{ROWS_PER_BLOCK, RowId};
+use ankerdb_base::{BlockNumber, ROWS_PER_BLOCK, RowId};
 use ankerdb_engine::{
     Cell, ColumnDefinition, DataType, Database, Error, Isolation, ReadView, Result, Session, SqlState, Table,
     TableDefinition,
@@ -105,7 +105,7 @@ fn rows_of(megabytes: usize) -> usize {
 
 /// The row at a place among all of a table that was loaded here.
 pub fn row_at(place: usize) -> RowId {
-    RowId::new(place / ROWS_PER_BLOCK, place % ROWS_PER_BLOCK)
+    RowId::new(BlockNumber(place / ROWS_PER_BLOCK), place % ROWS_PER_BLOCK)
 }
 
 /// A column of so many MiB for [`Installs`], loaded. 57014 if the user stops it.

@@ -27,7 +27,7 @@
 use crate::counters::SnapshotCounters;
 use crate::image::{Bytes, ColumnCopy, ColumnImage};
 use crate::materialize::{Walk, changed_rows};
-use ankerdb_base::{ROWS_PER_BLOCK, Result, Timestamp};
+use ankerdb_base::{BlockNumber, ROWS_PER_BLOCK, Result, Timestamp};
 use ankerdb_region::{Region, RegionSnapshot};
 use ankerdb_table::{Area, CellLayout, ColumnRegions, RowBlock, Segments, Storage, Table};
 use parking_lot::Mutex;
@@ -120,7 +120,7 @@ impl ColumnSnapshot {
     /// Step 3.
     fn correct(&mut self, table: &Table, column: usize) {
         fence(Ordering::Acquire);
-        for number in 0..self.blocks {
+        for number in (0..self.blocks).map(BlockNumber) {
             let block = Storage::of(table).block(number);
             let is_changed = block.column_change(column) > self.at;
             if !is_changed && self.layout != CellLayout::View {
@@ -148,13 +148,13 @@ impl ColumnSnapshot {
     }
 
     /// A block's part of the memory, to write to: no other code has it yet.
-    fn areas(&self, number: usize) -> (Area, Option<Area>) {
+    fn areas(&self, number: BlockNumber) -> (Area, Option<Area>) {
         let area = |snapshot: &RegionSnapshot, layout| {
-            let bytes = bytes_of(snapshot, number % self.room, layout);
+            let bytes = bytes_of(snapshot, number.0 % self.room, layout);
             // SAFETY: in bounds, owned by this snapshot, which is still being made; the areas do not leave `correct`.
             unsafe { Area::borrowed(bytes.0, bytes.1) }
         };
-        let part = &self.parts[number / self.room];
+        let part = &self.parts[number.0 / self.room];
         let validity = part.validity.as_ref().map(|bits| area(bits, CellLayout::Bit));
         (area(&part.values, self.layout), validity)
     }
@@ -167,16 +167,16 @@ impl ColumnSnapshot {
     }
 
     /// The column in one block.
-    pub(crate) fn image(self: &Arc<Self>, number: usize) -> ColumnImage {
+    pub(crate) fn image(self: &Arc<Self>, number: BlockNumber) -> ColumnImage {
         let bytes = |snapshot: &RegionSnapshot, layout| {
-            let (pointer, length) = bytes_of(snapshot, number % self.room, layout);
+            let (pointer, length) = bytes_of(snapshot, number.0 % self.room, layout);
             Bytes { pointer: pointer.as_ptr(), length, owner: self.clone() }
         };
-        let part = &self.parts[number / self.room];
+        let part = &self.parts[number.0 / self.room];
         ColumnImage {
             values: bytes(&part.values, self.layout),
             validity: part.validity.as_ref().map(|bits| bytes(bits, CellLayout::Bit)),
-            heaps: self.heaps.get(number).map_or_else(Vec::new, |heaps| heaps.to_vec()),
+            heaps: self.heaps.get(number.0).map_or_else(Vec::new, |heaps| heaps.to_vec()),
             lent: false,
         }
     }
@@ -266,7 +266,7 @@ pub fn release_column_snapshots(table: &Table) {
 /// The newest commit that has changed, or is changing, cells of a column in any block.
 fn newest_change(table: &Table, column: usize) -> Timestamp {
     let storage = Storage::of(table);
-    let blocks = (0..storage.block_count()).map(|number| storage.block(number));
+    let blocks = storage.block_numbers().map(|number| storage.block(number));
     blocks.map(|block: &RowBlock| block.column_change(column)).fold(Timestamp::ZERO, Timestamp::max)
 }
 

@@ -14,7 +14,7 @@ use crate::image::{BlockImage, ColumnCopy, ColumnImage};
 use crate::materialize::{ExistingRows, copy_block, is_lendable, keep_copies, kept_copies, lend};
 use crate::strategy::SnapshotStrategy;
 use crate::version_scan::{scan_newest, scan_versions};
-use ankerdb_base::{DatabaseId, ROWS_PER_BLOCK, Result, TableId, Timestamp};
+use ankerdb_base::{BlockNumber, DatabaseId, ROWS_PER_BLOCK, Result, TableId, Timestamp};
 use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{RowBlock, Segments, Storage, Table};
@@ -61,7 +61,7 @@ type ColumnPlaces = HashMap<(TableId, usize), Arc<ColumnPlace>>;
 type ColumnPlace = Mutex<Option<Arc<ColumnSnapshot>>>;
 
 /// What was lent or made for the blocks of a shard.
-type Kept = HashMap<(TableId, usize), KeptBlock>;
+type Kept = HashMap<(TableId, BlockNumber), KeptBlock>;
 
 #[derive(Default)]
 struct KeptBlock {
@@ -125,7 +125,7 @@ impl Snapshot {
     /// # Errors
     /// `OutOfMemory` if memory or mappings run out for a snapshot of a whole column, which harms neither the data nor
     /// other snapshots. `UndefinedTable` if the table is of another database.
-    pub fn read_block(&self, table: &Table, number: usize, columns: &[usize]) -> Result<BlockImage> {
+    pub fn read_block(&self, table: &Table, number: BlockNumber, columns: &[usize]) -> Result<BlockImage> {
         table.check_is_of(self.0.origin.database)?;
         let (block, at) = (Storage::of(table).block(number), self.0.timestamp);
         if self.is_forked() {
@@ -196,7 +196,7 @@ impl Snapshot {
         &self,
         table: &Table,
         segments: &Segments,
-        number: usize,
+        number: BlockNumber,
         columns: &[usize],
     ) -> Result<BlockImage> {
         let snapshots: Vec<_> =
@@ -214,7 +214,7 @@ impl Snapshot {
     }
 
     /// Which rows of a block exist; found out once.
-    fn rows(&self, table: &Table, number: usize) -> ExistingRows {
+    fn rows(&self, table: &Table, number: BlockNumber) -> ExistingRows {
         let mut shard = self.shard(number).lock();
         let kept = shard.entry((table.id(), number)).or_default();
         let find = || {
@@ -229,7 +229,13 @@ impl Snapshot {
     }
 
     /// Reads a block by the default strategy.
-    fn read_in_place(&self, table: &Table, number: usize, columns: &[usize], pin: &Guard) -> BlockImage {
+    fn read_in_place(
+        &self,
+        table: &Table,
+        number: BlockNumber,
+        columns: &[usize],
+        pin: &Guard,
+    ) -> BlockImage {
         // The shard stays locked: another query of this snapshot that wants the same block waits for this one's
         // work instead of doing it again.
         let mut shard = self.shard(number).lock();
@@ -294,8 +300,8 @@ impl Snapshot {
         kept.rows = Some(rows);
     }
 
-    fn shard(&self, number: usize) -> &Mutex<Kept> {
+    fn shard(&self, number: BlockNumber) -> &Mutex<Kept> {
         let shards = self.0.kept.get_or_init(|| Box::new(std::array::from_fn(|_| Mutex::default())));
-        &shards[number % SHARDS]
+        &shards[number.0 % SHARDS]
     }
 }

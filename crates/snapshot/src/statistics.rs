@@ -67,7 +67,8 @@ pub(crate) fn estimate(table: &Table) -> TableStatistics {
 fn column_statistics(table: &Table, column: usize, rows: usize) -> ColumnStatistics {
     let definition = &table.columns()[column];
     let storage = Storage::of(table);
-    let bounds = (0..storage.block_count())
+    let bounds = storage
+        .block_numbers()
         .filter_map(|number| storage.block(number).zone(column)?.bounds())
         .reduce(|(min, max), (low, high)| (min.min(low), max.max(high)));
     let unique = table

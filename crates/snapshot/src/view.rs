@@ -3,7 +3,7 @@
 use crate::image::{BlockImage, ColumnCopy, ColumnImage, all_ones};
 use crate::snapshot::Snapshot;
 use crate::statistics::{TableStatistics, estimate, table_statistics};
-use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
+use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
 use ankerdb_table::{Cell, CellLayout, Gate, Table};
 use ankerdb_value::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -124,9 +124,9 @@ impl ReadView {
         let Some(block) = part.checked_sub(self.own_parts(table)) else {
             return own_rows(table, own.map_or(&[], |own| &own.inserts), columns);
         };
-        let image = self.snapshot.read_block(table, block, columns)?;
+        let image = self.snapshot.read_block(table, BlockNumber(block), columns)?;
         match own {
-            Some(own) => overlay(table, block, image, &own.changes, columns),
+            Some(own) => overlay(table, BlockNumber(block), image, &own.changes, columns),
             None => Ok(image),
         }
     }
@@ -135,7 +135,7 @@ impl ReadView {
     /// number of places. A transaction that reads through this view may write to the visible ones by these names.
     pub fn row_ids(&self, table: &Table, part: usize, rows: usize) -> Vec<RowId> {
         match part.checked_sub(self.own_parts(table)) {
-            Some(block) => (0..rows).map(|offset| RowId::new(block, offset)).collect(),
+            Some(block) => (0..rows).map(|offset| RowId::new(BlockNumber(block), offset)).collect(),
             None => self.own(table).map_or_else(Vec::new, |own| own.new_rows.clone()),
         }
     }
@@ -165,7 +165,7 @@ fn ones(rows: usize) -> Box<[u64]> {
 
 fn overlay(
     table: &Table,
-    block: usize,
+    block: BlockNumber,
     image: BlockImage,
     changes: &BTreeMap<RowId, OwnChange>,
     columns: &[usize],

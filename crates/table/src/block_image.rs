@@ -3,7 +3,7 @@
 use crate::cell::CellLayout;
 use crate::restore::{fits_text, misfit};
 use crate::storage::Storage;
-use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, Timestamp};
+use ankerdb_base::{BlockNumber, ROWS_PER_BLOCK, Result, RowId, Timestamp};
 use crossbeam_epoch::Guard;
 
 /// A column of a block's image.
@@ -23,7 +23,7 @@ pub struct ImageColumn<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct ImageOfBlock<'a> {
     /// The number of the block.
-    pub number: usize,
+    pub number: BlockNumber,
     /// Everything committed up to here is in it, and nothing else.
     pub timestamp: Timestamp,
     /// How many slots count.
@@ -50,7 +50,7 @@ impl Storage {
     /// 53200 without memory.
     pub fn add_blocks_to_restore(&self, count: usize) -> Result<()> {
         match count.checked_sub(1) {
-            Some(last) => self.block_to_restore(RowId::new(last, 0), true).map(drop),
+            Some(last) => self.block_to_restore(RowId::new(BlockNumber(last), 0), true).map(drop),
             None => Ok(()),
         }
     }
@@ -69,7 +69,7 @@ impl Storage {
         let is_sound = image.rows <= ROWS_PER_BLOCK
             && image.exists.len() == words
             && image.columns.len() == self.types().len()
-            && image.number < self.block_count();
+            && image.number.0 < self.block_count();
         if !is_sound {
             return Err(misfit("an image of another block"));
         }

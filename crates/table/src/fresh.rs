@@ -22,7 +22,7 @@ use crate::cell::{Cell, CellLayout};
 use crate::index::Index;
 use crate::storage::Storage;
 use crate::zone::Zone;
-use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, Timestamp, failpoint};
+use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, Timestamp, failpoint};
 use ankerdb_sync::pending::PendingCommit;
 use ankerdb_value::{DataType, Value};
 use crossbeam_epoch::Guard;
@@ -85,14 +85,14 @@ impl FreshBlock {
 #[must_use = "the rows stay locked until they are settled"]
 pub struct LoadedBlock {
     table: NonZeroU64,
-    number: usize,
+    number: BlockNumber,
     rows: usize,
 }
 
 impl LoadedBlock {
     /// Its number.
     #[inline]
-    pub fn number(&self) -> usize {
+    pub fn number(&self) -> BlockNumber {
         self.number
     }
 

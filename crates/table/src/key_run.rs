@@ -117,6 +117,7 @@ fn head_of(key: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_base::BlockNumber;
 
     /// Keys that differ in length, in the first bytes, behind them, or in nothing but their rows.
     #[test]
@@ -138,7 +139,7 @@ mod tests {
             for number in 0..200usize {
                 // Ascending in the first turn, mixed in the others.
                 let pick = if turn == 0 { number / 23 } else { number * 7 % keys.len() };
-                let row = RowId::new(0, if turn == 2 { 200 - number } else { number });
+                let row = RowId::new(BlockNumber(0), if turn == 2 { 200 - number } else { number });
                 run.add(row, |out| {
                     out.extend_from_slice(keys[pick]);
                     Ok(Some(pick == 3))
@@ -146,7 +147,7 @@ mod tests {
                 .unwrap();
                 expected.push((keys[pick].to_vec(), row, pick == 3));
             }
-            run.add(RowId::new(1, 0), |out| {
+            run.add(RowId::new(BlockNumber(1), 0), |out| {
                 out.push(1);
                 Ok(None)
             })

@@ -11,7 +11,7 @@ use crate::index::Index;
 use crate::key_run::KeyRun;
 use crate::owned::OwnedRow;
 use crate::storage::Storage;
-use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, SqlState, Timestamp};
+use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, Timestamp};
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
 use std::ops::Range;
@@ -99,13 +99,13 @@ impl Storage {
 
     pub(crate) fn block_to_restore(&self, row: RowId, is_insertion: bool) -> Result<&RowBlock> {
         let number = row.block();
-        if row.provisional_number().is_some() || number >= BLOCKS_MAX {
+        if row.provisional_number().is_some() || number.0 >= BLOCKS_MAX {
             return Err(misfit("a place that no row has had"));
         }
-        if number >= self.block_count() && !is_insertion {
+        if number.0 >= self.block_count() && !is_insertion {
             return Err(misfit("a row that is not there"));
         }
-        while self.block_count() <= number {
+        while self.block_count() <= number.0 {
             let added = self.add_block()?;
             self.block(added).open_all_slots();
         }
@@ -143,7 +143,7 @@ impl Storage {
         self.sweep(now, pin);
         let mut tails = self.tails().iter();
         // The last ones were being filled.
-        for number in (0..self.block_count()).rev() {
+        for number in self.block_numbers().rev() {
             let block = self.block(number);
             let has_had_row = |offset: &usize| block.header(*offset).timestamp() > Timestamp::ZERO;
             let mut end = (0..ROWS_PER_BLOCK).rev().find(has_had_row).map_or(0, |last| last + 1);
@@ -171,8 +171,9 @@ impl Storage {
         loop {
             while next < blocks.end && !run.is_full() {
                 let pin = crossbeam_epoch::pin();
-                for offset in self.block(next).exists().rows() {
-                    let row = RowId::new(next, offset);
+                let number = BlockNumber(next);
+                for offset in self.block(number).exists().rows() {
+                    let row = RowId::new(number, offset);
                     run.add(row, |out| self.push_key_at(index, row, ReadAt::Newest, &pin, out))?;
                 }
                 next += 1;
@@ -221,7 +222,7 @@ mod tests {
     fn rows(storage: &Storage) -> Vec<(i64, String)> {
         let pin = crossbeam_epoch::pin();
         let mut found = Vec::new();
-        for number in 0..storage.block_count() {
+        for number in storage.block_numbers() {
             for offset in storage.block(number).exists().rows() {
                 let row = RowId::new(number, offset);
                 let value = |column| storage.value(row, column, ReadAt::Newest, &pin).expect("it exists");
@@ -239,20 +240,26 @@ mod tests {
         let table = table();
         let storage = Storage::of(&table);
         let (long, pin) = ("a note that is longer than its view", crossbeam_epoch::pin());
-        insert(storage, RowId::new(1, 5), 3, 1, long).unwrap();
-        insert(storage, RowId::new(0, 7), 4, 2, "gone").unwrap();
-        storage.restore(RowId::new(0, 7), Timestamp(5), RestoredChange::Delete, &pin).unwrap();
-        insert(storage, RowId::new(0, 7), 9, 3, "again").unwrap();
-        insert(storage, RowId::new(0, 8), 9, 4, "gone").unwrap();
-        storage.restore(RowId::new(0, 8), Timestamp(10), RestoredChange::Delete, &pin).unwrap();
+        insert(storage, RowId::new(BlockNumber(1), 5), 3, 1, long).unwrap();
+        insert(storage, RowId::new(BlockNumber(0), 7), 4, 2, "gone").unwrap();
+        storage.restore(RowId::new(BlockNumber(0), 7), Timestamp(5), RestoredChange::Delete, &pin).unwrap();
+        insert(storage, RowId::new(BlockNumber(0), 7), 9, 3, "again").unwrap();
+        insert(storage, RowId::new(BlockNumber(0), 8), 9, 4, "gone").unwrap();
+        storage.restore(RowId::new(BlockNumber(0), 8), Timestamp(10), RestoredChange::Delete, &pin).unwrap();
         let changes = [(1, Cell::Bytes(b"another note that is longer than its view"))];
-        storage.restore(RowId::new(1, 5), Timestamp(11), RestoredChange::Update(&changes), &pin).unwrap();
+        storage
+            .restore(RowId::new(BlockNumber(1), 5), Timestamp(11), RestoredChange::Update(&changes), &pin)
+            .unwrap();
         storage.end_restoring(Timestamp(11), &pin);
         let expected = [(3, "again".to_owned()), (1, "another note that is longer than its view".to_owned())];
         assert_eq!(rows(storage), expected);
         // Slots behind the last row of a block are handed out in turn.
         assert_eq!(
-            (storage.free_slots(), storage.block(0).fill(), storage.block(1).fill()),
+            (
+                storage.free_slots(),
+                storage.block(BlockNumber(0)).fill(),
+                storage.block(BlockNumber(1)).fill()
+            ),
             (7 + 1 + 5, 9, 6)
         );
         let index = storage.indexes().get(0).expect("a primary key");
@@ -262,9 +269,10 @@ mod tests {
             entries.push(RowId(row));
             std::ops::ControlFlow::Continue(())
         });
-        assert_eq!(entries, [RowId::new(1, 5), RowId::new(0, 7)]);
+        assert_eq!(entries, [RowId::new(BlockNumber(1), 5), RowId::new(BlockNumber(0), 7)]);
         // New rows take all other slots, each once, before there is another block.
-        let mut taken = std::collections::HashSet::from([RowId::new(1, 5), RowId::new(0, 7)]);
+        let mut taken =
+            std::collections::HashSet::from([RowId::new(BlockNumber(1), 5), RowId::new(BlockNumber(0), 7)]);
         let of_first = 8 + (ROWS_PER_BLOCK - 6);
         for number in 0..2 * ROWS_PER_BLOCK - 2 {
             let slot = storage.allocate_row(usize::from(number >= of_first)).unwrap();
@@ -272,14 +280,14 @@ mod tests {
             std::mem::forget(slot);
         }
         assert_eq!(storage.block_count(), 2);
-        assert_eq!(storage.allocate_row(0).unwrap().id().block(), 2);
+        assert_eq!(storage.allocate_row(0).unwrap().id().block(), BlockNumber(2));
     }
 
     #[test]
     fn what_does_not_fit_is_told() {
         let table = table();
         let storage = Storage::of(&table);
-        let (row, pin) = (RowId::new(0, 0), crossbeam_epoch::pin());
+        let (row, pin) = (RowId::new(BlockNumber(0), 0), crossbeam_epoch::pin());
         let restore = |at: u64, change: RestoredChange<'_>| {
             storage.restore(row, Timestamp(at), change, &pin).map_err(|error| error.state())
         };

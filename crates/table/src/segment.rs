@@ -22,7 +22,7 @@ use crate::append_list::AppendList;
 use crate::area::Area;
 use crate::cell::CellLayout;
 use crate::derived::Derived;
-use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result};
+use ankerdb_base::{BlockNumber, ColumnSet, Error, ROWS_PER_BLOCK, Result};
 use ankerdb_memory::account;
 use ankerdb_memory::charge::Charge;
 use ankerdb_region::{PageSize, Region, Technique};
@@ -120,7 +120,7 @@ impl Segments {
 
     /// The segment of a new block and the block's position in it. One caller at a time. 53200 if a segment is needed and
     /// there is no memory, or under a ceiling that the block would pass.
-    pub(crate) fn place(&self, block: usize) -> Result<(Arc<Segment>, usize)> {
+    pub(crate) fn place(&self, block: BlockNumber) -> Result<(Arc<Segment>, usize)> {
         let (number, position) = self.position(block);
         if number == self.segments.len() {
             self.segments.push(Arc::new(self.reserve()?));
@@ -149,8 +149,8 @@ impl Segments {
     }
 
     /// The number of the segment that a block of the table lies in, and its position there.
-    pub fn position(&self, block: usize) -> (usize, usize) {
-        (block / self.placement.blocks_per_segment, block % self.placement.blocks_per_segment)
+    pub fn position(&self, block: BlockNumber) -> (usize, usize) {
+        (block.0 / self.placement.blocks_per_segment, block.0 % self.placement.blocks_per_segment)
     }
 
     /// The regions of a column for the first `blocks` blocks of the table, each with the number of its blocks among
@@ -327,6 +327,7 @@ mod tests {
         assert_eq!(counts, [2, 1]);
         let pin = crossbeam_epoch::pin();
         for (block, (segment, position)) in [(0, 0), (0, 1), (1, 0)].into_iter().enumerate() {
+            let block = BlockNumber(block);
             assert_eq!(segments.position(block), (segment, position));
             for column in 0..3 {
                 // SAFETY: inside a pin.
@@ -364,7 +365,7 @@ mod tests {
             };
             let (first, row) = (rows[0], rows[1]);
             waits(Box::new(move || update(table, first, 10, 0, Cell::Word(7))));
-            waits(Box::new(move || assert_eq!(insert(table, 11).block(), 0)));
+            waits(Box::new(move || assert_eq!(insert(table, 11).block(), BlockNumber(0))));
             update(table, row, 12, 2, Cell::Word(1));
             delete(table, rows[2], 13);
             std::thread::sleep(Duration::from_millis(50));

@@ -18,7 +18,7 @@ use crate::derived::Derived;
 use crate::index::Index;
 use crate::schema::{IndexDefinition, TableDefinition};
 use crate::segment::{Placement, Segments};
-use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, Timestamp};
+use ankerdb_base::{BlockNumber, ROWS_PER_BLOCK, Result, RowId, Timestamp};
 use ankerdb_value::{DataType, Value};
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
@@ -62,7 +62,7 @@ pub struct Storage {
 /// Where a group of threads inserts.
 #[derive(Default)]
 pub(crate) struct Tail {
-    pub block: Option<usize>,
+    pub block: Option<BlockNumber>,
     /// Slots of deleted rows that no reader can see any more.
     pub free: Vec<RowId>,
 }
@@ -162,8 +162,8 @@ impl Storage {
 
     /// A block by number.
     #[inline]
-    pub fn block(&self, number: usize) -> &RowBlock {
-        self.blocks.get(number).expect("block numbers come from this table")
+    pub fn block(&self, number: BlockNumber) -> &RowBlock {
+        self.blocks.get(number.0).expect("block numbers come from this table")
     }
 
     /// Blocks so far.
@@ -171,23 +171,33 @@ impl Storage {
         self.blocks.len()
     }
 
+    /// The numbers of the blocks so far.
+    pub fn block_numbers(&self) -> impl DoubleEndedIterator<Item = BlockNumber> + use<> {
+        (0..self.block_count()).map(BlockNumber)
+    }
+
+    /// The blocks, also those that are added meanwhile, with their numbers.
+    pub(crate) fn numbered_blocks(&self) -> impl Iterator<Item = (BlockNumber, &RowBlock)> {
+        self.blocks.iter().enumerate().map(|(number, block)| (BlockNumber(number), block))
+    }
+
     /// Adds an empty block; its number. 53200 if there is no memory.
-    pub(crate) fn add_block(&self) -> Result<usize> {
+    pub(crate) fn add_block(&self) -> Result<BlockNumber> {
         let _growing = self.grow.lock();
         let block = match &self.segments {
             None => RowBlock::new(&self.types)?,
             Some(segments) => {
-                let (segment, position) = segments.place(self.blocks.len())?;
+                let (segment, position) = segments.place(BlockNumber(self.blocks.len()))?;
                 RowBlock::placed(&self.types, segment, position)?
             }
         };
-        Ok(self.blocks.push(block))
+        Ok(BlockNumber(self.blocks.push(block)))
     }
 
     /// Adds a block that has rows already; its number.
-    pub(crate) fn push_block(&self, block: RowBlock) -> usize {
+    pub(crate) fn push_block(&self, block: RowBlock) -> BlockNumber {
         let _growing = self.grow.lock();
-        self.blocks.push(block)
+        BlockNumber(self.blocks.push(block))
     }
 
     /// The columns' types, and whether they may hold NULL.
@@ -221,8 +231,8 @@ impl Storage {
     }
 
     /// Takes back slots of a block that hold no rows, have no index entries and have no owner.
-    pub(crate) fn add_free_slots(&self, block: usize, slots: impl IntoIterator<Item = RowId>) {
-        self.tails[block % TAILS].lock().free.extend(slots);
+    pub(crate) fn add_free_slots(&self, block: BlockNumber, slots: impl IntoIterator<Item = RowId>) {
+        self.tails[block.0 % TAILS].lock().free.extend(slots);
     }
 
     /// A row has been deleted.

@@ -17,7 +17,7 @@ impl Storage {
         let _one = self.sweeping.lock();
         self.forget_deletions();
         let mut found = false;
-        for (number, block) in self.blocks.iter().enumerate() {
+        for (number, block) in self.numbered_blocks() {
             if block.dirty().is_empty() {
                 continue;
             }
@@ -48,7 +48,7 @@ impl Storage {
     /// what a [`sweep`](Self::sweep) leaves behind while an old reader holds up its horizon. Costs a look at every dirty
     /// row of the blocks that have changed after `after`.
     pub fn prune_interval(&self, after: Timestamp, up_to: Timestamp, in_use: &[Timestamp]) {
-        for (number, block) in self.blocks.iter().enumerate() {
+        for (number, block) in self.numbered_blocks() {
             if block.dirty().is_empty() || block.last_change() <= after {
                 continue;
             }
@@ -87,7 +87,7 @@ impl Storage {
         let watermark = in_use.last().copied().unwrap_or(Timestamp::ZERO);
         let up_to = up_to.min(watermark).min(anchored);
         let mut count = 0;
-        for (number, block) in self.blocks.iter().enumerate() {
+        for (number, block) in self.numbered_blocks() {
             // In this order: most blocks have lost nothing since, which is one load.
             if block.last_deletion() <= after || block.dirty().is_empty() {
                 continue;
@@ -138,7 +138,7 @@ impl Storage {
     /// One pass of a collector, for databases in which writers do not prune: a [`sweep`](Self::sweep), and the chains of
     /// rows that have changed since `horizon` are cut behind the version that a reader at `horizon` sees.
     pub fn collect(&self, horizon: Timestamp, pin: &Guard) {
-        for (number, block) in self.blocks.iter().enumerate() {
+        for (number, block) in self.numbered_blocks() {
             for offset in block.dirty().rows() {
                 if block.header(offset).timestamp() <= horizon || block.chain(offset).is_empty() {
                     continue;

@@ -207,6 +207,7 @@ impl Installer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_base::BlockNumber;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn loaded(rows: u64) -> Installs {
@@ -216,7 +217,8 @@ mod tests {
     }
 
     fn words(snapshot: &Snapshot, installs: &Installs) -> Vec<u64> {
-        let image = snapshot.read_block(&installs.table, 0, &[0]).expect("lending needs nothing");
+        let image =
+            snapshot.read_block(&installs.table, BlockNumber(0), &[0]).expect("lending needs nothing");
         image.columns[0].words()[..image.rows].to_vec()
     }
 
@@ -226,7 +228,7 @@ mod tests {
         let before = installs.snapshot();
         let mut installer = installs.installer();
         for word in 1..100u64 {
-            let rows = (0..10).map(|row| RowId::new(0, (word as usize * 7 + row * 3) % 1_000));
+            let rows = (0..10).map(|row| RowId::new(BlockNumber(0), (word as usize * 7 + row * 3) % 1_000));
             installer.install(rows, word * 1_000).expect("there is memory");
         }
         let after = installs.snapshot();
@@ -243,7 +245,7 @@ mod tests {
     #[test]
     fn commits_are_seen_as_a_whole() {
         let (installs, commits) = (loaded(256), AtomicUsize::new(0));
-        let rows = || (0..256).map(|row| RowId::new(0, row));
+        let rows = || (0..256).map(|row| RowId::new(BlockNumber(0), row));
         installs.installer().install(rows(), 7).expect("there is memory");
         std::thread::scope(|scope| {
             for thread in 0..2u64 {

@@ -26,7 +26,7 @@ use crate::rows_to_load::Load;
 use crate::transaction::Transaction;
 use crate::unique::KeyEntry;
 use crate::write::{check_value_ref, with_row};
-use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, Timestamp, failpoint};
+use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, Timestamp, failpoint};
 use ankerdb_sync::memory_limit::{Claim, check_system};
 use ankerdb_sync::patience::Patience;
 use ankerdb_table::{Cell, Entries, FreshBlock, Index, KeyRun, LoadedBlock, Storage, Table, begin_pending};
@@ -287,7 +287,7 @@ impl Progress {
     }
 
     /// Where the block with this number is among those of the load.
-    fn loaded_place(&self, number: usize) -> Option<usize> {
+    fn loaded_place(&self, number: BlockNumber) -> Option<usize> {
         // Blocks are attached one after the other, so their numbers ascend.
         self.loaded.binary_search_by_key(&number, LoadedBlock::number).ok()
     }

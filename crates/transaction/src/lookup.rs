@@ -119,6 +119,7 @@ impl Ranges {
 mod tests {
     use super::*;
     use crate::read_set::is_between;
+    use ankerdb_base::BlockNumber;
     use ankerdb_base::DatabaseId;
 
     /// Against the ranges one by one, over all short keys.
@@ -160,7 +161,7 @@ mod tests {
     fn columns_of_one_row_add_up() {
         let mut lookup = Lookup::default();
         let database = DatabaseId::new();
-        let (table, row) = (TableId::new(database, 3), RowId::new(0, 1));
+        let (table, row) = (TableId::new(database, 3), RowId::new(BlockNumber(0), 1));
         lookup.add_row(table, row, ColumnSet::of(&[1]));
         lookup.add_row(table, row, ColumnSet::of(&[4]));
         assert_eq!(lookup.row(table, row), Some(ColumnSet::of(&[1, 4])));

@@ -112,6 +112,7 @@ impl OldRecords {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_base::BlockNumber;
     use ankerdb_base::{DatabaseId, RowId, TableId};
     use ankerdb_table::RowChange;
     use std::time::{Duration, Instant};
@@ -120,7 +121,8 @@ mod tests {
         let mut record = CommitRecord::default();
         record.reserve(rows).unwrap();
         let table = TableId::new(DatabaseId::new(), 1);
-        (0..rows).for_each(|row| record.add_write(table, RowId::new(0, row), RowChange::CameOrWent));
+        (0..rows)
+            .for_each(|row| record.add_write(table, RowId::new(BlockNumber(0), row), RowChange::CameOrWent));
         Arc::new(record)
     }
 

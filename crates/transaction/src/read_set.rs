@@ -519,13 +519,14 @@ pub(crate) fn row_matches(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_base::BlockNumber;
     use ankerdb_base::DatabaseId;
 
     /// Arranging goes on where it ended, and knows columns that were noted later of a row that it has.
     #[test]
     fn what_is_arranged_grows_with_what_is_read() {
         let (table, interrupt) = (TableId::new(DatabaseId::new(), 1), Interrupt::new());
-        let row = |number: usize| RowId::new(0, number);
+        let row = |number: usize| RowId::new(BlockNumber(0), number);
         let mut reads = ReadSet::default();
         let mut read = 0;
         for count in [FEW_ROWS + 1, 2 * FEW_ROWS, 3 * FEW_ROWS] {

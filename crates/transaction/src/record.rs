@@ -182,6 +182,7 @@ fn key_too_long() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_base::BlockNumber;
     use ankerdb_base::DatabaseId;
 
     /// Untouched memory costs nothing: the bytes before the key are reserved, zero, and never looked at.
@@ -190,7 +191,11 @@ mod tests {
         let before = (1usize << 32) + 5;
         let mut record = CommitRecord::default();
         record.bytes = zeroes(before);
-        record.add_write(TableId::new(DatabaseId::new(), 0), RowId::new(0, 0), RowChange::CameOrWent);
+        record.add_write(
+            TableId::new(DatabaseId::new(), 0),
+            RowId::new(BlockNumber(0), 0),
+            RowChange::CameOrWent,
+        );
         let push = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(b"key");
             Ok(())
@@ -213,10 +218,11 @@ mod tests {
         let database = DatabaseId::new();
         let [table, other] = [3, 4].map(|number| TableId::new(database, number));
         for row in 0..24 {
-            record.add_write(table, RowId::new(row, row * 300), RowChange::CameOrWent);
+            record.add_write(table, RowId::new(BlockNumber(row), row * 300), RowChange::CameOrWent);
         }
-        assert!((0..24).all(|row| record.may_have_written(table, RowId::new(row, row * 300))));
-        let strangers = (0..10_000).filter(|row| record.may_have_written(table, RowId::new(100, row % 8192)));
+        assert!((0..24).all(|row| record.may_have_written(table, RowId::new(BlockNumber(row), row * 300))));
+        let strangers = (0..10_000)
+            .filter(|row| record.may_have_written(table, RowId::new(BlockNumber(100), row % 8192)));
         assert!(strangers.count() < 300, "two bits of sixteen a row tell strangers apart");
         assert!(!record.may_have_keys(table));
         record.add_key(0, |_| Ok(())).unwrap();

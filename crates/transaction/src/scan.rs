@@ -11,7 +11,7 @@ use crate::own_keys::OwnScan;
 use crate::read_set::{KeyRange, RowFilter, end_of_prefix};
 use crate::transaction::{BeforeReads, Transaction};
 use crate::write_set::WriteKind;
-use ankerdb_base::{ColumnSet, Result, RowId, Timestamp};
+use ankerdb_base::{BlockNumber, ColumnSet, Result, RowId, Timestamp};
 use ankerdb_index::Direction;
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
@@ -258,7 +258,7 @@ impl Transaction {
         let own = self.writes.inserts(touched);
         let moment = self.moment();
         let mut rows = Vec::new();
-        for number in 0..table.block_count() {
+        for number in Storage::of(table).block_numbers() {
             self.check_interrupt()?;
             self.visible_rows(touched, number, moment.at, &mut rows);
             for row in rows.drain(..) {
@@ -281,7 +281,7 @@ impl Transaction {
     }
 
     /// The rows of one block that exist for this transaction before its own writes to them by the visitor.
-    fn visible_rows(&self, table: usize, number: usize, at: ReadAt, rows: &mut Vec<RowId>) {
+    fn visible_rows(&self, table: usize, number: BlockNumber, at: ReadAt, rows: &mut Vec<RowId>) {
         let pin = crossbeam_epoch::pin();
         let block = self.tables.storage(table).block(number);
         let exists = (0..block.fill()).filter(|&offset| block.exists_at(offset, at, &pin));

@@ -171,7 +171,7 @@ impl Transaction {
         pin: &Guard,
     ) -> Result<bool> {
         let storage = Storage::of(&read.table);
-        for number in 0..storage.block_count() {
+        for number in storage.block_numbers() {
             let block = storage.block(number);
             if block.last_change() <= self.start {
                 continue;

@@ -674,6 +674,7 @@ impl WriteSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_base::BlockNumber;
 
     fn words(set: &WriteSet, table: usize, row: RowId) -> Vec<(usize, u64)> {
         let write = set.get(table, row).unwrap();
@@ -689,7 +690,7 @@ mod tests {
     #[test]
     fn later_changes_of_a_row_join_the_earlier_ones() {
         let mut set = WriteSet::default();
-        let (one, other) = (RowId::new(0, 1), RowId::new(0, 2));
+        let (one, other) = (RowId::new(BlockNumber(0), 1), RowId::new(BlockNumber(0), 2));
         let update = |set: &mut WriteSet, row, column, word| update(set, 3, row, column, word);
         update(&mut set, one, 5, 50);
         update(&mut set, other, 5, 51);

@@ -168,7 +168,7 @@ fn change(world: &TpcH, table: &Arc<Table>) -> Result<()> {
     let next = table.row_count() as i64;
     let mut session = world.database.session();
     session.run(Isolation::RepeatableRead, |transaction| {
-        let row = ankerdb_engine::RowId::new(0, 0);
+        let row = ankerdb_engine::RowId::new(ankerdb_engine::BlockNumber(0), 0);
         let mut values: Vec<Value> =
             (0..table.columns().len()).map(|column| transaction.value(table, row, column)).collect();
         values[0] = Value::BigInt(-1 - next);

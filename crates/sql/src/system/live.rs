@@ -201,7 +201,7 @@ fn row_locks(session: &Activity, transactions: &Transactions, tables: &HashMap<u
             kind: "tuple",
             is_of_database: true,
             relation: tables.get(&wait.row.table).copied(),
-            page: Some(row.block()),
+            page: Some(row.block().0),
             tuple: Some(row.offset()),
             mode: "ExclusiveLock",
             ..Lock::default()

@@ -2,7 +2,7 @@
 
 use crate::schedule::{RowState, State, World};
 use crate::script::{COLUMNS, Call, Level, Outcome, ROWS};
-use ankerdb_base::{ColumnSet, Error, RowId, Timestamp};
+use ankerdb_base::{BlockNumber, ColumnSet, Error, RowId, Timestamp};
 use ankerdb_table::{Cell, ColumnDefinition, Storage, Table, TableDefinition};
 use ankerdb_transaction::{Isolation, LockWait, Locked, Transaction, TransactionManager, Versioning};
 use ankerdb_value::{DataType, Value};
@@ -58,7 +58,7 @@ impl Engine {
 
     fn copy(&self, transaction: &Transaction) -> Outcome {
         // What an earlier reader has left would be handed out without a step.
-        *Storage::of(&self.table).block(0).derived().lock() = None;
+        *Storage::of(&self.table).block(BlockNumber(0)).derived().lock() = None;
         let image = transaction.read_view().read(&self.table, 0, &[1, 2]).expect("there is memory");
         let row = |row: usize| [0, 1].map(|column: usize| image.columns[column].words()[row]);
         Outcome::Cells((0..ROWS).map(row).collect())
@@ -185,7 +185,7 @@ impl World for Engine {
     fn state(&self) -> State {
         let mut in_use = Vec::new();
         self.manager.readers().in_use(self.manager.watermark(), &mut in_use);
-        let block = Storage::of(&self.table).block(0);
+        let block = Storage::of(&self.table).block(BlockNumber(0));
         State {
             watermark: self.manager.watermark().0 - MADE,
             in_use: in_use.into_iter().map(|used| used.0 - MADE).collect(),
