@@ -94,10 +94,10 @@ impl<'k> Probe<'k> {
     }
 
     /// A slot that owns a copy of the tail, if there is one.
-    pub(crate) fn to_slot(self) -> Slot {
+    pub(crate) fn to_slot(self) -> NodeSlot {
         let rest =
             if self.tail.is_empty() { (self.length as u64) << 1 | LENGTH } else { new_tail(self.tail) };
-        Slot { words: *self.words(), rest, row: self.row }
+        NodeSlot { words: *self.words(), rest, row: self.row }
     }
 
     /// Orders a key whose words equal this probe's. `tail` gives the bytes of its tail, if it has one.
@@ -120,7 +120,7 @@ impl<'k> Probe<'k> {
 
     /// Whether a slot with these words and this rest has the probe's key, whatever its row.
     #[inline]
-    pub(crate) fn key_equals(&self, slot: &Slot, guard: &Guard) -> bool {
+    pub(crate) fn key_equals(&self, slot: &NodeSlot, guard: &Guard) -> bool {
         slot.words == *self.words()
             && if slot.rest & LENGTH != 0 {
                 (slot.rest >> 1) as usize == self.length
@@ -135,13 +135,13 @@ impl<'k> Probe<'k> {
 /// Invariant: it was loaded from a validated (or locked) node under a guard, and its methods are called with
 /// that guard (or the tree is exclusively owned).
 #[derive(Clone, Copy)]
-pub(crate) struct Slot {
+pub(crate) struct NodeSlot {
     pub(crate) words: [u64; KEY_WORDS],
     pub(crate) rest: u64,
     pub(crate) row: u64,
 }
 
-impl Slot {
+impl NodeSlot {
     /// The bytes that are in the words.
     #[inline]
     pub(crate) fn inline(&self) -> ([u8; INLINE_BYTES], usize) {

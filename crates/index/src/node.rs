@@ -32,7 +32,7 @@
 //! count is at most the capacity and a place is below it, so no load is out of bounds. Methods that change a node demand
 //! its lock.
 
-use crate::entry::{INLINE_BYTES, KEY_WORDS, Probe, Side, Slot, free_tail, tail_bytes};
+use crate::entry::{INLINE_BYTES, KEY_WORDS, NodeSlot, Probe, Side, free_tail, tail_bytes};
 use crate::latch::{Latch, Locked, NodeVersion, Restart};
 use ankerdb_memory::{allocate_zeroed, free};
 use crossbeam_epoch::Guard;
@@ -310,17 +310,17 @@ impl Node {
 
     /// Loads a slot; to be validated.
     #[inline]
-    pub(crate) fn slot(&self, index: usize) -> Slot {
+    pub(crate) fn slot(&self, index: usize) -> NodeSlot {
         self.slot_of_width(index, self.width())
     }
 
     /// Loads a slot of a node of this width; to be validated.
     #[inline(always)]
-    pub(crate) fn slot_of_width(&self, index: usize, width: usize) -> Slot {
+    pub(crate) fn slot_of_width(&self, index: usize, width: usize) -> NodeSlot {
         debug_assert!(width == self.width());
         let first = self.place(index) * (width + ENTRY_WORDS);
         let word = |nth: usize| if nth < width { self.word(first + nth) } else { 0 };
-        Slot {
+        NodeSlot {
             words: [word(0), word(1), word(2)],
             rest: self.word(first + width),
             row: self.word(first + width + 1),
@@ -525,7 +525,7 @@ impl Node {
         Ok((by_key, row_word))
     }
 
-    fn set_slot(&self, place: usize, slot: &Slot) {
+    fn set_slot(&self, place: usize, slot: &NodeSlot) {
         let (first, width) = (place * self.slot_words(), self.width());
         for (word, &value) in slot.words.iter().enumerate().take(width) {
             self.set_word(first + word, value);
@@ -536,7 +536,7 @@ impl Node {
 
     /// Inserts a slot, which becomes the owner of its tail, and, in an inner node, a child. Needs the lock (or
     /// a node that no other thread knows), room, and a key that fits the width.
-    pub(crate) fn insert_at(&self, index: usize, slot: &Slot, child: Option<Child>) {
+    pub(crate) fn insert_at(&self, index: usize, slot: &NodeSlot, child: Option<Child>) {
         let count = self.count();
         assert!(index <= count && !self.is_full());
         debug_assert!(child.is_some() != self.is_leaf());
@@ -557,7 +557,7 @@ impl Node {
     }
 
     /// Removes a slot; the caller becomes the owner of its tail. Needs the lock.
-    pub(crate) fn remove_at(&self, index: usize) -> Slot {
+    pub(crate) fn remove_at(&self, index: usize) -> NodeSlot {
         let count = self.count();
         assert!(index < count);
         let slot = self.slot(index);

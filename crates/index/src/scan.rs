@@ -21,7 +21,7 @@
 //! A thread keeps the memory of its last scan for the next one; a scan inside of another one has its own.
 
 use crate::Direction;
-use crate::entry::{Probe, Side, Slot};
+use crate::entry::{NodeSlot, Probe, Side};
 use crate::latch::Restart;
 use crate::node::Node;
 use crate::tree::{Tree, load_fence, retry};
@@ -56,7 +56,7 @@ impl Cut {
     }
 
     /// Puts the cut next to an entry.
-    fn set(&mut self, slot: &Slot, side: Side, guard: &Guard) {
+    fn set(&mut self, slot: &NodeSlot, side: Side, guard: &Guard) {
         let (bytes, length) = slot.inline();
         self.key.clear();
         self.key.extend_from_slice(&bytes[..length]);
@@ -68,7 +68,7 @@ impl Cut {
 /// Entries copied out of a leaf, and where to go on.
 #[derive(Default)]
 struct Batch {
-    slots: Vec<Slot>,
+    slots: Vec<NodeSlot>,
     /// The tails of the slots that have one, in the order of the slots, each with its length.
     tails: Vec<u8>,
     tail_lengths: Vec<usize>,
@@ -279,7 +279,7 @@ impl Batch {
     fn copy_tails(&mut self, guard: &Guard) {
         self.tails.clear();
         self.tail_lengths.clear();
-        if !self.slots.iter().any(Slot::has_tail) {
+        if !self.slots.iter().any(NodeSlot::has_tail) {
             return;
         }
         for slot in self.slots.iter().filter(|slot| slot.has_tail()) {

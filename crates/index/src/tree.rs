@@ -25,7 +25,7 @@
 //! No thread waits for a lock while holding one, and only a preempted lock holder holds others up.
 
 use crate::counter::Counter;
-use crate::entry::{Probe, Side, Slot, free_tail};
+use crate::entry::{NodeSlot, Probe, Side, free_tail};
 use crate::latch::{NodeVersion, Restart};
 use crate::node::{Child, NODE_BYTES, Node};
 use crossbeam_epoch::{self as epoch, Guard};
@@ -53,7 +53,7 @@ pub(crate) struct Step<'g> {
 pub(crate) type Fence<'g> = Option<(&'g Node, NodeVersion, usize)>;
 
 /// Loads and validates a fence, if there is one.
-pub(crate) fn load_fence(fence: Fence) -> Result<Option<Slot>, Restart> {
+pub(crate) fn load_fence(fence: Fence) -> Result<Option<NodeSlot>, Restart> {
     fence
         .map(|(node, version, index)| {
             let slot = node.slot(index);
@@ -64,7 +64,7 @@ pub(crate) fn load_fence(fence: Fence) -> Result<Option<Slot>, Restart> {
 
 /// Where an entry belongs: an index of a leaf, and the step to the leaf.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'g> {
+pub(crate) struct LeafPlace<'g> {
     pub(crate) parent: Option<Step<'g>>,
     pub(crate) leaf: &'g Node,
     pub(crate) version: NodeVersion,
@@ -185,14 +185,14 @@ impl Tree {
                 leaf.validate(version).map(|()| false)
             };
         }
-        self.insert_into(Place { parent, leaf, version, index }, probe, guard).map(|()| true)
+        self.insert_into(LeafPlace { parent, leaf, version, index }, probe, guard).map(|()| true)
     }
 
     /// Inserts an entry that is missing into the leaf, if the leaf has not changed; makes room and fails, if there
     /// is none.
     #[inline]
-    pub(crate) fn insert_into(&self, place: Place, probe: &Probe, guard: &Guard) -> Result<(), Restart> {
-        let Place { parent, leaf, version, index } = place;
+    pub(crate) fn insert_into(&self, place: LeafPlace, probe: &Probe, guard: &Guard) -> Result<(), Restart> {
+        let LeafPlace { parent, leaf, version, index } = place;
         if leaf.width() < probe.width() {
             self.widen(parent, leaf, version, probe.width(), guard)?;
             return Err(Restart);
@@ -241,7 +241,7 @@ impl Tree {
     }
 
     /// A new root above the old one, which was just split and is locked, and its new neighbour.
-    fn grow(&self, old: &Node, separator: &Slot, right: Child) {
+    fn grow(&self, old: &Node, separator: &NodeSlot, right: Child) {
         let root = Node::new_inner(old.level() + 1);
         root.insert_at(0, &Probe::new(&[], 0).to_slot(), Some(old.as_child()));
         root.insert_at(1, separator, Some(right));
@@ -251,7 +251,7 @@ impl Tree {
 
     /// The separator between two nodes: for leaves, the shortest prefix that tells them apart, which seldom
     /// has a tail; for inner nodes, the (copied) one that was between their children.
-    fn separator(&self, left: &Node, right: &Node, cut: usize, guard: &Guard) -> Slot {
+    fn separator(&self, left: &Node, right: &Node, cut: usize, guard: &Guard) -> NodeSlot {
         let first = right.slot(0);
         let (key, row) = (first.key(guard), first.row);
         let mut probe = Probe::new(&key, row);
@@ -363,7 +363,7 @@ impl Tree {
     }
 
     /// Frees the tail of a removed slot when no thread looks at it any more.
-    fn free_tail_later(&self, slot: &Slot, guard: &Guard) {
+    fn free_tail_later(&self, slot: &NodeSlot, guard: &Guard) {
         if !slot.has_tail() {
             return;
         }

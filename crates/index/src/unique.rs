@@ -21,7 +21,7 @@ use crate::UniqueInsert;
 use crate::entry::{Probe, Side};
 use crate::latch::Restart;
 use crate::lookup::{CopiedRows, begins_after, ends_before};
-use crate::tree::{Fence, Place, Tree, retry};
+use crate::tree::{Fence, LeafPlace, Tree, retry};
 use crossbeam_epoch::{self as epoch, Guard};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
@@ -32,7 +32,7 @@ const STRIPES: usize = 64;
 
 /// What an attempt has found in the leaf.
 struct Found<'g> {
-    place: Place<'g>,
+    place: LeafPlace<'g>,
     /// Whether exactly this entry is there.
     is_present: bool,
 }
@@ -110,7 +110,7 @@ impl Tree {
         let are_few = rows.copy(leaf, run.clone());
         let before = rows.as_slice().iter().take_while(|&&other| other < probe.row()).count();
         let is_present = rows.as_slice().get(before) == Some(&probe.row());
-        let place = Place { parent, leaf, version, index: run.start + before };
+        let place = LeafPlace { parent, leaf, version, index: run.start + before };
         leaf.validate(version)?;
         let is_whole = are_few
             && (run.start > 0 || begins_after(lower, probe, guard)?)

@@ -12,7 +12,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-pub(crate) struct Slot {
+pub(crate) struct RegionSlot {
     start: AtomicUsize,
     end: AtomicUsize,
     taken: AtomicBool,
@@ -22,7 +22,7 @@ pub(crate) struct Slot {
 const SLOTS: usize = 64;
 
 struct Chunk {
-    slots: [Slot; SLOTS],
+    slots: [RegionSlot; SLOTS],
     next: AtomicPtr<Chunk>,
 }
 
@@ -30,7 +30,7 @@ static FIRST: Chunk = Chunk::new();
 
 impl Chunk {
     const fn new() -> Chunk {
-        Chunk { slots: [const { Slot::new() }; SLOTS], next: AtomicPtr::new(std::ptr::null_mut()) }
+        Chunk { slots: [const { RegionSlot::new() }; SLOTS], next: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     fn next(&self) -> Option<&'static Chunk> {
@@ -39,13 +39,13 @@ impl Chunk {
     }
 }
 
-fn slots() -> impl Iterator<Item = &'static Slot> {
+fn slots() -> impl Iterator<Item = &'static RegionSlot> {
     std::iter::successors(Some(&FIRST), |chunk| chunk.next()).flat_map(|chunk| &chunk.slots)
 }
 
-impl Slot {
-    const fn new() -> Slot {
-        Slot {
+impl RegionSlot {
+    const fn new() -> RegionSlot {
+        RegionSlot {
             start: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
             taken: AtomicBool::new(false),
@@ -54,9 +54,9 @@ impl Slot {
     }
 
     /// A slot for a region, found by its addresses from then on.
-    pub(crate) fn claim(space: Space) -> &'static Slot {
+    pub(crate) fn claim(space: Space) -> &'static RegionSlot {
         let slot = loop {
-            let free = |slot: &&Slot| slot.taken.compare_exchange(false, true, AcqRel, Relaxed).is_ok();
+            let free = |slot: &&RegionSlot| slot.taken.compare_exchange(false, true, AcqRel, Relaxed).is_ok();
             if let Some(slot) = slots().find(free) {
                 break slot;
             }
@@ -100,7 +100,7 @@ fn grow() {
 /// Compacts the region with the most mappings among those of a budget; `false` if that makes none free. Locks one region at
 /// a time; not for handlers, which hold a lock.
 pub(crate) fn compact_another(budget: &Budget) -> bool {
-    let runs = |slot: &Slot| slot.space.lock().as_ref().map_or(0, |space| space.runs_to_save(budget));
+    let runs = |slot: &RegionSlot| slot.space.lock().as_ref().map_or(0, |space| space.runs_to_save(budget));
     let Some((_, slot)) = slots().map(|slot| (runs(slot), slot)).max_by_key(|(runs, _)| *runs) else {
         return false;
     };

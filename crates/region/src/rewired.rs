@@ -7,7 +7,7 @@ use crate::anonymous::Mapping;
 use crate::budget::Budget;
 use crate::detector::Detector;
 use crate::file::Lack;
-use crate::registry::{self, Slot};
+use crate::registry::{self, RegionSlot};
 use crate::space::{Limits, RewiringCounts, Space};
 use crate::technique::PageSize;
 use crate::userfault::Userfault;
@@ -16,7 +16,7 @@ use ankerdb_base::{Error, Result, SqlState};
 use std::ptr::NonNull;
 
 pub(crate) struct Rewired {
-    slot: &'static Slot,
+    slot: &'static RegionSlot,
     pointer: NonNull<u8>,
     bytes: usize,
     alignment: usize,
@@ -29,7 +29,7 @@ unsafe impl Sync for Rewired {}
 
 /// A snapshot of a rewired region.
 pub(crate) struct Image {
-    slot: &'static Slot,
+    slot: &'static RegionSlot,
     sequence: u64,
     /// `None` once it is given to a newer snapshot.
     range: Option<Mapping>,
@@ -58,7 +58,7 @@ impl Rewired {
         }
         let space = Space::new(detector, pages.bytes(), bytes / pages.bytes(), limits)?;
         let pointer = space.pointer();
-        Ok(Rewired { slot: Slot::claim(space), pointer, bytes, alignment: pages.bytes() })
+        Ok(Rewired { slot: RegionSlot::claim(space), pointer, bytes, alignment: pages.bytes() })
     }
 
     pub(crate) fn pointer(&self) -> NonNull<u8> {
@@ -160,7 +160,7 @@ impl Drop for Image {
 }
 
 /// Runs what the leaving user has to do, and gives the slot back if it was the last user.
-fn leave(slot: &'static Slot, last_act: impl FnOnce(&mut Space)) {
+fn leave(slot: &'static RegionSlot, last_act: impl FnOnce(&mut Space)) {
     let last = {
         let mut space = slot.space.lock();
         let Some(space) = space.as_mut() else { return };

@@ -7,7 +7,7 @@
 
 use crate::connection::Connection;
 use crate::frontend::{Bind, Target};
-use crate::portal::{NamedStatement, Portal, State, declared_types};
+use crate::portal::{NamedStatement, Portal, PortalState, declared_types};
 use crate::rows::{Format, Progress, RunningRows, send_description};
 use crate::wire::Served;
 use ankerdb_base::{Error, SqlState};
@@ -73,7 +73,7 @@ impl Connection {
         let opened = self.run(|session| session.open_portal(name, &prepared, &portal.parameters));
         self.send_notices()?;
         if opened? {
-            portal.state = State::Cursor;
+            portal.state = PortalState::Cursor;
             portal.parameters = Vec::new();
         }
         Ok(())
@@ -158,13 +158,13 @@ impl Connection {
         if prepared.is_empty() {
             return self.wire.send(&EmptyQueryResponse::new());
         }
-        let mut running = match std::mem::replace(&mut portal.state, State::Finished) {
-            State::Running(running) => running,
-            State::Finished | State::Cursor => {
+        let mut running = match std::mem::replace(&mut portal.state, PortalState::Finished) {
+            PortalState::Running(running) => running,
+            PortalState::Finished | PortalState::Cursor => {
                 let message = "portal has been run to completion and cannot be run again";
                 return Err(Error::new(SqlState::InvalidCursorName, message).into());
             }
-            State::Bound => {
+            PortalState::Bound => {
                 let alone = self.wire.peek_kind() == Some(SYNC);
                 if !alone && self.session.transaction_status() == TransactionStatus::Idle {
                     self.begin_implicit();
@@ -181,7 +181,7 @@ impl Connection {
         match running.send(&mut self.wire, limit)? {
             Progress::Complete(tag) => self.wire.send(&CommandComplete::new(tag)),
             Progress::Suspended => {
-                portal.state = State::Running(running);
+                portal.state = PortalState::Running(running);
                 self.wire.send(&PortalSuspended::new())
             }
         }

@@ -56,7 +56,7 @@ impl NamedStatement {
             statement: self.clone(),
             parameters,
             formats: self.result_formats(bind)?,
-            state: State::Bound,
+            state: PortalState::Bound,
         })
     }
 
@@ -112,18 +112,18 @@ pub(crate) struct Portal {
     pub statement: NamedStatement,
     pub parameters: Vec<Value>,
     pub formats: Vec<Format>,
-    pub state: State,
+    pub state: PortalState,
 }
 
 impl Portal {
     /// Whether the session has its rows.
     pub(crate) fn is_cursor(&self) -> bool {
-        matches!(self.state, State::Cursor)
+        matches!(self.state, PortalState::Cursor)
     }
 }
 
 /// How far a portal is.
-pub(crate) enum State {
+pub(crate) enum PortalState {
     /// Not executed yet.
     Bound,
     /// A cursor of the session's, which has the portal's name.

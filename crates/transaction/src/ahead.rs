@@ -16,7 +16,7 @@
 //! what they were, as of a timestamp that is drawn for that. That holds up no other commit either.
 
 use crate::ends_process::EndsProcess;
-use crate::progress::{Ahead, Progress};
+use crate::progress::{Ahead, CommitProgress};
 use crate::retired::let_go;
 use crate::transaction::Transaction;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
@@ -35,9 +35,14 @@ impl Transaction {
 
     /// Installs a row that has been written or saved, if the commit is a large one. The views are those of this row
     /// alone.
-    pub(crate) fn install_row_ahead(&self, place: usize, progress: &mut Progress, pin: &Guard) -> Result<()> {
+    pub(crate) fn install_row_ahead(
+        &self,
+        place: usize,
+        progress: &mut CommitProgress,
+        pin: &Guard,
+    ) -> Result<()> {
         // It stays where it is even if there is a panic: what has been installed must be withdrawn.
-        let Progress { rows, views, large: Some(ahead), .. } = progress else { return Ok(()) };
+        let CommitProgress { rows, views, large: Some(ahead), .. } = progress else { return Ok(()) };
         failpoint::reach("row ahead of its timestamp")?;
         let _whole = EndsProcess("while it was installing a row");
         let write = &self.writes.writes[place];
@@ -71,7 +76,13 @@ impl Transaction {
     }
 
     /// Gives the rows their timestamp, and gives them up.
-    pub(crate) fn settle(&self, progress: &mut Progress, ahead: Ahead, commit: Timestamp, pin: &mut Guard) {
+    pub(crate) fn settle(
+        &self,
+        progress: &mut CommitProgress,
+        ahead: Ahead,
+        commit: Timestamp,
+        pin: &mut Guard,
+    ) {
         for (place, write) in self.writes.writes[..ahead.installed].iter().enumerate() {
             if place.is_multiple_of(STEPS_BETWEEN_CHECKS) {
                 let_go(pin);
@@ -94,7 +105,7 @@ impl Transaction {
     }
 
     /// Makes the rows what they were. Readers see that only when they are settled.
-    pub(crate) fn withdraw(&self, progress: &mut Progress, ahead: &mut Ahead, pin: &mut Guard) {
+    pub(crate) fn withdraw(&self, progress: &mut CommitProgress, ahead: &mut Ahead, pin: &mut Guard) {
         let mut displaced = std::mem::take(&mut ahead.displaced).into_iter();
         for (place, write) in self.writes.writes[..ahead.installed].iter().enumerate() {
             if place.is_multiple_of(STEPS_BETWEEN_CHECKS) {
@@ -116,7 +127,7 @@ impl Transaction {
     }
 
     /// Ends a commit whose rows have been withdrawn: as one that has changed nothing.
-    pub(crate) fn settle_withdrawn(&self, progress: &mut Progress, mut ahead: Ahead, pin: &mut Guard) {
+    pub(crate) fn settle_withdrawn(&self, progress: &mut CommitProgress, mut ahead: Ahead, pin: &mut Guard) {
         if ahead.installed == 0 && progress.loaded.is_empty() {
             ahead.commit.end();
             return;

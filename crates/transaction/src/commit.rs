@@ -32,7 +32,7 @@
 use crate::blocker::{Blocker, Obstacle};
 use crate::ends_process::EndsProcess;
 use crate::pending_key::push_pending_key;
-use crate::progress::{Entered, Progress};
+use crate::progress::{CommitProgress, Entered};
 use crate::record::CommitRecord;
 use crate::refusal::{concurrent_update, redefined};
 use crate::retired::let_go;
@@ -213,7 +213,7 @@ impl Transaction {
 
     fn commit_steps(
         &mut self,
-        progress: &mut Progress,
+        progress: &mut CommitProgress,
         change: DefinitionChange<'_>,
         decided: &mut dyn FnMut(Timestamp),
         pin: &mut Guard,
@@ -287,7 +287,7 @@ impl Transaction {
     /// All that comes before the timestamp; returns up to where reads are validated.
     fn prepare(
         &mut self,
-        progress: &mut Progress,
+        progress: &mut CommitProgress,
         record: &mut CommitRecord,
         image: &[u8],
         pin: &mut Guard,
@@ -306,7 +306,7 @@ impl Transaction {
     }
 
     /// Step 1.
-    fn lock_rows(&mut self, progress: &mut Progress, pin: &mut Guard) -> Result<()> {
+    fn lock_rows(&mut self, progress: &mut CommitProgress, pin: &mut Guard) -> Result<()> {
         let mut order = std::mem::take(&mut self.buffers.order);
         order.clear();
         let writes = self.writes.writes.len();
@@ -327,7 +327,7 @@ impl Transaction {
         outcome
     }
 
-    fn lock_row(&mut self, place: usize, progress: &mut Progress, pin: &mut Guard) -> Result<()> {
+    fn lock_row(&mut self, place: usize, progress: &mut CommitProgress, pin: &mut Guard) -> Result<()> {
         let write = &self.writes.writes[place];
         let table = &self.tables[write.table];
         failpoint::reach("lock of a row")?;
@@ -386,7 +386,12 @@ impl Transaction {
     }
 
     /// Step 2; fills the record on the way.
-    fn enter_keys(&self, progress: &mut Progress, record: &mut CommitRecord, pin: &mut Guard) -> Result<()> {
+    fn enter_keys(
+        &self,
+        progress: &mut CommitProgress,
+        record: &mut CommitRecord,
+        pin: &mut Guard,
+    ) -> Result<()> {
         for (place, write) in self.writes.writes.iter().enumerate() {
             self.pause_at(place, pin)?;
             let pin = &*pin;
@@ -439,7 +444,7 @@ impl Transaction {
         position: usize,
         index: &Index,
         row: RowId,
-        progress: &mut Progress,
+        progress: &mut CommitProgress,
         record: &mut CommitRecord,
         pin: &Guard,
     ) -> Result<()> {
@@ -464,7 +469,7 @@ impl Transaction {
     }
 
     /// Step 3.
-    fn write_ahead(&self, progress: &mut Progress, pin: &mut Guard) -> Result<()> {
+    fn write_ahead(&self, progress: &mut CommitProgress, pin: &mut Guard) -> Result<()> {
         if progress.large.is_none() {
             progress.large = self.begin_ahead();
         }
@@ -481,7 +486,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn write_row_ahead(&self, place: usize, progress: &mut Progress, pin: &Guard) -> Result<()> {
+    fn write_row_ahead(&self, place: usize, progress: &mut CommitProgress, pin: &Guard) -> Result<()> {
         let (write, in_use) = (&self.writes.writes[place], &self.buffers.in_use[..]);
         let row = progress.rows[place].as_mut().expect("the rows of a commit are owned");
         let (cells, views) = (self.writes.cells(write), &mut progress.views);
@@ -506,7 +511,7 @@ impl Transaction {
     }
 
     /// Step 6. Returns a table that lost more rows than the background keeps up with.
-    fn install(&self, progress: &mut Progress, commit: Timestamp, pin: &Guard) -> Option<Arc<Table>> {
+    fn install(&self, progress: &mut CommitProgress, commit: Timestamp, pin: &Guard) -> Option<Arc<Table>> {
         let mut has_deleted = false;
         let views = std::mem::take(&mut progress.views);
         let mut rest = views.iter().copied();
@@ -545,7 +550,7 @@ impl Transaction {
     }
 
     /// Takes back what an ended commit did: entries, strings, versions, slots, locks.
-    fn undo(&self, progress: &mut Progress, record: &CommitRecord, pin: &mut Guard) {
+    fn undo(&self, progress: &mut CommitProgress, record: &CommitRecord, pin: &mut Guard) {
         let _no_way_out = EndsProcess("while it was taking back what it had done");
         let mut large = progress.large.take();
         if let Some(large) = &mut large {
@@ -573,7 +578,7 @@ impl Transaction {
         }
     }
 
-    fn remove_entries(&self, progress: &mut Progress, record: &CommitRecord, pin: &mut Guard) {
+    fn remove_entries(&self, progress: &mut CommitProgress, record: &CommitRecord, pin: &mut Guard) {
         for (step, Entered { place, key }) in std::mem::take(&mut progress.entries).into_iter().enumerate() {
             if step.is_multiple_of(STEPS_BETWEEN_CHECKS) {
                 let_go(pin);

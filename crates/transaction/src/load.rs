@@ -18,7 +18,7 @@
 
 use crate::check::check_new_row;
 use crate::ends_process::EndsProcess;
-use crate::progress::{Ahead, Progress};
+use crate::progress::{Ahead, CommitProgress};
 use crate::record::CommitRecord;
 use crate::refusal::duplicate_key;
 use crate::retired::let_go;
@@ -118,7 +118,7 @@ impl Transaction {
     /// Attaches the blocks, and tells the record.
     pub(crate) fn attach_load(
         &mut self,
-        progress: &mut Progress,
+        progress: &mut CommitProgress,
         record: &mut CommitRecord,
         pin: &mut Guard,
     ) -> Result<()> {
@@ -148,7 +148,7 @@ impl Transaction {
     }
 
     /// Enters the keys of the rows that were attached, index by index, some blocks at a time.
-    pub(crate) fn enter_loaded_keys(&mut self, progress: &mut Progress, pin: &mut Guard) -> Result<()> {
+    pub(crate) fn enter_loaded_keys(&mut self, progress: &mut CommitProgress, pin: &mut Guard) -> Result<()> {
         if progress.loaded.is_empty() {
             return Ok(());
         }
@@ -169,7 +169,7 @@ impl Transaction {
         &self,
         table: &Table,
         index: &Index,
-        progress: &Progress,
+        progress: &CommitProgress,
         mut next: usize,
         run: &mut KeyRun,
         pin: &mut Guard,
@@ -195,7 +195,7 @@ impl Transaction {
         table: &Arc<Table>,
         index: &Index,
         run: &mut KeyRun,
-        progress: &mut Progress,
+        progress: &mut CommitProgress,
         pin: &mut Guard,
     ) -> Result<()> {
         for (step, (key, row, has_null)) in run.sorted().enumerate() {
@@ -224,14 +224,14 @@ impl Transaction {
     }
 
     /// Makes rows that were attached deleted ones.
-    pub(crate) fn withdraw_load(&self, progress: &Progress) {
+    pub(crate) fn withdraw_load(&self, progress: &CommitProgress) {
         for loaded in &progress.loaded {
             self.tables.storage(progress.loaded_table).withdraw_loaded(loaded);
         }
     }
 
     /// Gives the rows their timestamp.
-    pub(crate) fn settle_load(&self, progress: &mut Progress, commit: Timestamp, pin: &mut Guard) {
+    pub(crate) fn settle_load(&self, progress: &mut CommitProgress, commit: Timestamp, pin: &mut Guard) {
         let _no_way_out = EndsProcess("while it was giving rows their timestamp");
         for loaded in std::mem::take(&mut progress.loaded) {
             let_go(pin);
@@ -280,7 +280,7 @@ fn push_row<'a>(table: &Table, block: &mut FreshBlock, value: impl Fn(usize) -> 
     unsafe { block.push(cell) }
 }
 
-impl Progress {
+impl CommitProgress {
     /// How many rows there are in the blocks before the one at a place.
     fn rows_loaded_before(&self, place: usize) -> usize {
         self.loaded[..place].iter().map(|loaded| loaded.rows().len()).sum()

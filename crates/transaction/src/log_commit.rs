@@ -4,7 +4,7 @@
 //! large goes ahead in parts.
 
 use crate::logging::Redo;
-use crate::progress::Progress;
+use crate::progress::CommitProgress;
 use crate::redo::{COMMIT, PART};
 use crate::transaction::Transaction;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
@@ -18,7 +18,7 @@ impl Transaction {
     /// Makes the commit's record: its last step that can fail, as rows have their places by now.
     pub(crate) fn prepare_redo(
         &mut self,
-        progress: &Progress,
+        progress: &CommitProgress,
         definitions: &[u8],
         pin: &mut Guard,
     ) -> Result<()> {
@@ -37,7 +37,7 @@ impl Transaction {
     fn make_redo(
         &self,
         redo: &mut Redo,
-        progress: &Progress,
+        progress: &CommitProgress,
         definitions: &[u8],
         pin: &mut Guard,
     ) -> Result<()> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// What a commit has done so far and takes back if it ends. The memory is kept for the next commit.
 #[derive(Default)]
-pub(crate) struct Progress {
+pub(crate) struct CommitProgress {
     /// The rows that are owned, by position in the write set.
     pub rows: Vec<Option<KeptRow>>,
     /// Slots of new rows: position in the write set and row.
@@ -38,7 +38,7 @@ pub(crate) struct Entered {
     pub key: usize,
 }
 
-impl Progress {
+impl CommitProgress {
     /// No progress yet, with room for so many writes. Fails if there is no memory for that.
     pub(crate) fn start(&mut self, writes: usize) -> Result<()> {
         let outcome = (self.rows.try_reserve(writes))

@@ -5,7 +5,7 @@ use crate::blocker::Blocker;
 use crate::isolation::Isolation;
 use crate::logging::Redo;
 use crate::manager::{TransactionManager, Versioning};
-use crate::progress::Progress;
+use crate::progress::CommitProgress;
 use crate::read_set::{Mark, ReadSet, RowFilter};
 use crate::references::References;
 use crate::refusal::concurrent_update;
@@ -122,7 +122,7 @@ pub(crate) struct CommitBuffers {
     pub key: Vec<u8>,
     /// Hashes of the keys of a new row that have been checked, with the positions of their indexes.
     pub checked_keys: Vec<(usize, u64)>,
-    pub progress: Progress,
+    pub progress: CommitProgress,
     /// What the log is told.
     pub redo: Redo,
 }

@@ -21,7 +21,7 @@
 
 use crate::blocker::Obstacle;
 use crate::pending_key::push_pending_key;
-use crate::progress::Progress;
+use crate::progress::CommitProgress;
 use crate::refusal::{concurrent_update, duplicate_key};
 use crate::transaction::Transaction;
 use crate::write_set::{Write, WriteKind};
@@ -64,7 +64,7 @@ impl Transaction {
         index: &Index,
         key: &[u8],
         row: RowId,
-        progress: &mut Progress,
+        progress: &mut CommitProgress,
         pin: &Guard,
     ) -> Result<()> {
         let entry = KeyEntry { table: write.table, index, key, row };
@@ -83,7 +83,7 @@ impl Transaction {
     pub(crate) fn try_enter_unique(
         &self,
         entry: KeyEntry<'_>,
-        progress: &mut Progress,
+        progress: &mut CommitProgress,
         pin: &Guard,
     ) -> Result<bool> {
         let patience = Patience::new();
@@ -118,7 +118,7 @@ impl Transaction {
         &self,
         KeyEntry { table: number, index, key, row }: KeyEntry<'_>,
         other: RowId,
-        progress: &mut Progress,
+        progress: &mut CommitProgress,
         pin: &Guard,
     ) -> Option<KeyConflict> {
         if other == row {
@@ -148,7 +148,7 @@ impl Transaction {
         };
         if !header.exists() {
             // A row that is being inserted, or a deleted one whose entries are being removed.
-            let is_mine = |progress: &mut Progress| {
+            let is_mine = |progress: &mut CommitProgress| {
                 progress.own_slots.contains(&progress.slots, &self.writes.writes, number, other)
             };
             let taken = header.is_locked() && is_mine(progress);

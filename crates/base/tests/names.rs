@@ -1,0 +1,138 @@
+//! One name, one type: a name that several crates or files give to types of their own makes readers ask which is meant.
+//! Names of types that others can reach (`pub`, `pub(crate)`, `pub(super)`) are counted; [`KNOWN`] has those that stand
+//! more than twice today, and must become shorter with every one of them that gets a better name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How many types may have one name: a type and its counterpart on another floor.
+const USUAL: usize = 2;
+
+/// Names that have more types than usual, and how many.
+const KNOWN: &[(&str, usize)] = &[
+    ("Bound", 3),
+    ("Client", 5),
+    ("Column", 5),
+    ("Columns", 3),
+    ("Database", 3),
+    ("Entry", 4),
+    ("Event", 3),
+    ("Failure", 4),
+    ("Field", 3),
+    ("Format", 3),
+    ("Header", 3),
+    ("Image", 3),
+    ("Key", 3),
+    ("Kind", 7),
+    ("Known", 3),
+    ("Load", 3),
+    ("Node", 3),
+    ("Options", 6),
+    ("Order", 4),
+    ("Outcome", 4),
+    ("Owner", 3),
+    ("Pace", 3),
+    ("Part", 5),
+    ("Picture", 3),
+    ("Place", 9),
+    ("Progress", 4),
+    ("Reader", 5),
+    ("Relations", 3),
+    ("Report", 7),
+    ("Row", 3),
+    ("Rows", 4),
+    ("Sample", 3),
+    ("Source", 4),
+    ("Statement", 3),
+    ("Step", 6),
+    ("Table", 4),
+    ("Tables", 4),
+    ("Target", 4),
+    ("Transaction", 3),
+    ("Watch", 3),
+];
+
+fn crates() -> PathBuf {
+    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
+    Path::new(&here).parent().expect("a folder of crates").to_owned()
+}
+
+/// Sources below a folder, without those that only tests have.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if path.is_dir() && name != "tests" {
+            sources(&path, found);
+        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The name of the type that a line declares for others.
+fn declared(line: &str) -> Option<&str> {
+    // What is deeper belongs to a trait, an implementation, or a module of tests.
+    let rest = line.strip_prefix("pub")?;
+    let rest = match rest.strip_prefix('(') {
+        Some(inside) => inside.split_once(')')?.1,
+        None => rest,
+    };
+    let rest = rest.strip_prefix(' ')?;
+    let rest = rest.strip_prefix("unsafe ").unwrap_or(rest);
+    let (kind, rest) = rest.split_once(' ')?;
+    if !matches!(kind, "struct" | "enum" | "union" | "type" | "trait") {
+        return None;
+    }
+    rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()
+}
+
+/// Where types of each name are declared.
+fn declarations() -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let root = crates();
+    for folder in fs::read_dir(&root).expect("crates").flatten() {
+        let mut files = Vec::new();
+        sources(&folder.path().join("src"), &mut files);
+        for path in files {
+            let source = fs::read_to_string(&path).expect("sources are text");
+            let place = path.strip_prefix(&root).expect("below").display().to_string();
+            for name in source.lines().filter_map(declared) {
+                found.entry(name.to_owned()).or_default().insert(place.clone());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn names_of_types_are_told_apart() {
+    let found = declarations();
+    assert!(found.len() > 500, "the search has lost its way: {} names", found.len());
+    let known: BTreeMap<&str, usize> = KNOWN.iter().copied().collect();
+    let mut faults = Vec::new();
+    for (name, places) in &found {
+        let allowed = known.get(name.as_str()).copied().unwrap_or(USUAL);
+        if places.len() > allowed {
+            faults.push(format!("{name}: {} types, {allowed} allowed: {places:?}", places.len()));
+        }
+    }
+    for (name, count) in KNOWN {
+        let now = found.get(*name).map_or(0, BTreeSet::len);
+        if now < *count {
+            faults.push(format!("{name}: {now} types, of {count} in the list, which can become shorter"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn declarations_are_found() {
+    assert_eq!(declared("pub struct Rows(pub Vec<u8>);"), Some("Rows"));
+    assert_eq!(declared("pub(crate) enum Kind {"), Some("Kind"));
+    assert_eq!(declared("pub unsafe trait Shared<T> {"), Some("Shared"));
+    assert_eq!(declared("pub fn struct_of() {"), None);
+    assert_eq!(declared("    pub struct Inner;"), None);
+    assert_eq!(declared("struct Private;"), None);
+}
