@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Options of `check`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct CheckOptions {
     /// Folder that a server keeps its database in; no server may be at work there
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -26,7 +26,7 @@ const FAULTS: u8 = 1;
 ///
 /// # Errors
 /// What keeps from looking.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
     let mut database_options = ankerdb_engine::Options::default();
     if let Some(size) = &options.memory_limit {
         database_options.memory_limit = Some(parse_bytes("memory_limit", size)?);

@@ -34,7 +34,7 @@ enum Command {
     /// Serve PostgreSQL clients (psql, drivers, tools): any user and password, database "ankerdb".
     Serve(serve::Options),
     /// Look whether the database in a folder is whole: checksums, indexes against rows, constraints. Changes nothing there.
-    Check(check::Options),
+    Check(check::CheckOptions),
     /// Measure.
     #[command(subcommand)]
     Bench(bench::Benchmark),

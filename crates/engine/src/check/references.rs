@@ -76,7 +76,7 @@ impl<'a> Parent<'a> {
         Entries::of(&self.index).get(&key, |row| {
             let row = RowId(row);
             // Entries that lead nowhere are told elsewhere.
-            let is_there = row.block() < storage.block_count();
+            let is_there = row.block().0 < storage.block_count();
             let own = if is_there { storage.key_at(&self.index, row, ReadAt::Newest, pin) } else { Ok(None) };
             match own {
                 Ok(Some((own, _))) if own == key => outcome = Ok(Referred::Well),

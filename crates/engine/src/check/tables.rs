@@ -13,7 +13,7 @@ use super::faults::Faults;
 use super::references::{Parent, Referred};
 use crate::catalog::Catalog;
 use crate::recovered_rows::on_all_processors;
-use ankerdb_base::{Error, Result, RowId, SqlState};
+use ankerdb_base::{BlockNumber, Error, Result, RowId, SqlState};
 use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
 use ankerdb_value::{Value, format_text};
 use crossbeam_epoch::Guard;
@@ -94,7 +94,7 @@ impl<'a> Checked<'a> {
     fn check_rows(&self, blocks: Range<usize>, tell: &dyn Fn(u64)) -> Result<()> {
         let storage = Storage::of(self.table);
         let mut key = Vec::new();
-        for number in blocks {
+        for number in blocks.map(BlockNumber) {
             let pin = crossbeam_epoch::pin();
             let mut count = 0;
             for offset in storage.block(number).exists().rows() {
@@ -191,7 +191,7 @@ impl<'a> Checked<'a> {
             let row = RowId(row);
             let pin = crossbeam_epoch::pin();
             own.clear();
-            let is_known = row.provisional_number().is_none() && row.block() < storage.block_count();
+            let is_known = row.provisional_number().is_none() && row.block().0 < storage.block_count();
             let pushed = match is_known {
                 true => storage.push_key_at(index, row, ReadAt::Newest, &pin, &mut own),
                 false => Ok(None),

@@ -5,7 +5,7 @@ use super::*;
 use crate::{
     Check, ColumnDefinition, ColumnSet, DataType, Isolation, SqlState, Table, TableDefinition, Value,
 };
-use ankerdb_base::RowId;
+use ankerdb_base::{BlockNumber, RowId};
 use ankerdb_table::{Entries, ReadAt, Storage};
 
 const ROWS: i32 = 3_000;
@@ -40,7 +40,7 @@ fn wrong(database: &Database) -> (Vec<String>, u64) {
 /// The place and the key of the row with this id, in an index.
 fn entry(table: &Table, index: usize, id: i32) -> (Vec<u8>, RowId) {
     let storage = Storage::of(table);
-    let row = RowId::new(0, id as usize);
+    let row = RowId::new(BlockNumber(0), id as usize);
     let key = storage.key_at(table.index(index), row, ReadAt::Newest, &crossbeam_epoch::pin());
     (key.expect("it has one").expect("it exists").0, row)
 }
@@ -106,7 +106,7 @@ fn an_entry_of_no_row_is_one_too_many() {
     let database = Database::new();
     let table = table(&database, false);
     let (key, _) = entry(&table, 0, 7);
-    for row in [RowId::new(0, ROWS as usize + 50), RowId::new(900, 3)] {
+    for row in [RowId::new(BlockNumber(0), ROWS as usize + 50), RowId::new(BlockNumber(900), 3)] {
         assert!(Entries::of(table.index(0)).insert(&key, row.0).expect("there is room"));
     }
     let (mut found, count) = wrong(&database);
