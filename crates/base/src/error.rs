@@ -168,6 +168,8 @@ sql_states! {
     InsufficientPrivilege = "42501",
     /// A file of the server's does not exist.
     UndefinedFile = "58P01",
+    /// A file of the server's is there already.
+    DuplicateFile = "58P02",
     /// A file of the server's cannot be read or written.
     IoError = "58030",
     /// There is no room for a file of the server's.

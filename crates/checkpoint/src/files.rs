@@ -2,7 +2,7 @@
 
 use crate::manifest::Manifest;
 use ankerdb_base::Result;
-use ankerdb_log::{Disk, failed};
+use ankerdb_log::{Disk, are_pinned, failed};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,11 +46,15 @@ impl FolderOfImages {
         Ok(manifest)
     }
 
-    /// Removes the files of images that a manifest, which is in its place for good, does not name.
+    /// Removes the files of images that a manifest, which is in its place for good, does not name. While somebody
+    /// [copies them](ankerdb_log::pin_files) they stay, for a later call.
     ///
     /// # Errors
     /// Those of the disk.
     pub fn clean(&self, manifest: &Manifest) -> Result<()> {
+        if are_pinned(&*self.disk, &self.folder)? {
+            return Ok(());
+        }
         let names = self.disk.list(&self.folder).map_err(failed("list the folder", &self.folder))?;
         let remnant = Manifest::remnant(&self.folder);
         for name in names {
@@ -64,14 +68,26 @@ impl FolderOfImages {
     }
 }
 
+impl FolderOfImages {
+    /// A number that no file has: behind those that the manifest names, and those that only a copier needs any more.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn next_file(&self, manifest: &Manifest) -> Result<u64> {
+        let names = self.disk.list(&self.folder).map_err(failed("list the folder", &self.folder))?;
+        let last = names.iter().filter_map(|name| file_number(name)).max();
+        Ok(manifest.next_file().max(last.map_or(1, |last| last + 1)))
+    }
+}
+
 impl Manifest {
     /// The manifest of the next checkpoint, while it is being made: it names no image yet.
     pub fn next(&self) -> Manifest {
         Manifest { number: self.number + 1, ..Manifest::default() }
     }
 
-    /// A number that no file has had.
-    pub fn next_file(&self) -> u64 {
+    /// Behind the numbers of its files.
+    fn next_file(&self) -> u64 {
         self.files.last_key_value().map_or(1, |(last, _)| last + 1)
     }
 

@@ -8,6 +8,9 @@
 //! | `files` | which files are there, and which of them may go? |
 //! | `writer` | how are images written, at which rate, and when are they on disk? |
 //! | `reader` | how do images come back, on all processors? |
+//! | `archive` | which bytes are a backup's file? |
+//! | `backup` | what is copied of a folder in which a server may be at work? |
+//! | `restore` | how does a folder come from a backup, whole or not at all? |
 //! | `verify` | which of them are damaged, all of them and not only the first? |
 //!
 //! ```text
@@ -22,17 +25,22 @@
 //! What is in the catalog, when a checkpoint is due, transactions. The caller says which blocks have changed.
 #![forbid(unsafe_code)]
 
+mod archive;
+mod backup;
 mod bytes;
 mod files;
 mod image;
 mod manifest;
 mod reader;
+mod restore;
 mod verify;
 mod writer;
 
+pub use backup::{BackupReport, Between, backup};
 pub use files::FolderOfImages;
 pub use image::BlockName;
 pub use manifest::{ImagePlace, Manifest, NotSwitched};
 pub use reader::{Load, read_images};
+pub use restore::{RestoreReport, restore};
 pub use verify::verify_images;
 pub use writer::{Pace, Writer};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const FORMAT_VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"AnKerChk";
 const HEADER_BYTES: usize = 64;
-const NAME: &str = "checkpoint";
+pub(crate) const NAME: &str = "checkpoint";
 const TMP: &str = "checkpoint.tmp";
 
 /// Where a block's image lies.

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod allocation;
+mod backup;
 mod bench;
 mod check;
 mod demo;
@@ -33,6 +34,10 @@ enum Command {
     Demo(demo::Options),
     /// Serve PostgreSQL clients (psql, drivers, tools): any user and password, database "ankerdb".
     Serve(serve::Options),
+    /// Copy the database in a folder into a file, while a server is at work there or not.
+    Backup(backup::BackupOptions),
+    /// Make a folder, with which a server can start, of a backup.
+    Restore(backup::RestoreOptions),
     /// Look whether the database in a folder is whole: checksums, indexes against rows, constraints. Changes nothing there.
     Check(check::CheckOptions),
     /// Measure.
@@ -47,6 +52,8 @@ fn main() -> ExitCode {
     let (outcome, failure) = match Arguments::parse().command {
         Command::Demo(options) => (demo::run(&options).map(success), None),
         Command::Serve(options) => (serve::run(&options).map(success), None),
+        Command::Backup(options) => (backup::back_up(&options).map(success), None),
+        Command::Restore(options) => (backup::restore(&options).map(success), None),
         Command::Check(options) => (check::run(&options), Some(2)),
         Command::Bench(benchmark) => (benchmark.run().map(success), None),
         Command::Experiment(options) => (experiment::run(&options).map(success), None),

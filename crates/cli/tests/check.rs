@@ -1,4 +1,5 @@
-//! `ankerdb check`, as a user meets it: a folder that a server has left, one that a server is at work in, one that is damaged.
+//! `ankerdb check`, `backup` and `restore`, as a user meets them: a folder that a server has left, one that a server is at work in, one that is
+//! damaged; a copy of a server at work, and one that starts from it.
 
 mod support;
 
@@ -72,4 +73,42 @@ fn a_folder_is_whole_in_use_or_damaged() {
     assert!(told.contains("\n1 fault in "), "{told}");
     let (code, _, told) = check(&Folder(folder.0.join("none")));
     assert_eq!(code, Some(2), "{told}");
+}
+
+#[test]
+fn a_server_goes_on_from_the_backup_of_another_one_that_is_at_work() {
+    let folder = Folder(std::env::temp_dir().join(format!("ankerdb-backed-up-{}", std::process::id())));
+    fs::create_dir(&folder.0).expect("room for a folder");
+    let path = |name: &str| folder.0.join(name).to_str().expect("a text").to_owned();
+    let (data, file, copy) = (path("data"), path("bank.backup"), path("copy"));
+    let server = Server::start(&["--data-dir", &data]);
+    let mut client = Client::connect(&server);
+    for sql in [
+        "CREATE TABLE t (id serial PRIMARY KEY, v text CHECK (v <> 'no'))",
+        "INSERT INTO t (v) SELECT 'row ' || i FROM generate_series(1, 20000) AS i",
+        "CHECKPOINT",
+        "UPDATE t SET v = 'changed' WHERE id <= 100",
+    ] {
+        assert_eq!(client.query(sql), "", "{sql}");
+    }
+    let output = run(&["backup", &data, &file, "--rate", "0"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("checkpoint 1 with 3 images"), "{}", text(&output.stdout));
+    let again = run(&["backup", &data, &file]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("is there already"), "{}", text(&again.stderr));
+    assert_eq!(client.query("DELETE FROM t WHERE id > 10"), "");
+    let output = run(&["restore", &file, &copy]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = run(&["check", &copy]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    let other = Server::start(&["--data-dir", &copy]);
+    let mut restored = Client::connect(&other);
+    assert_eq!(restored.query("SELECT count(*) FROM t"), "20000");
+    assert_eq!(restored.query("SELECT count(*) FROM t WHERE v = 'changed'"), "100");
+    assert_eq!(restored.query("INSERT INTO t (v) VALUES ('new') RETURNING id > 20000"), "t");
+    assert_eq!(client.query("SELECT count(*) FROM t"), "10");
+    let full = run(&["restore", &file, &copy]);
+    assert_eq!(full.status.code(), Some(1));
+    assert!(text(&full.stderr).contains("is not empty"), "{}", text(&full.stderr));
 }

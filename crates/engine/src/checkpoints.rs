@@ -101,11 +101,23 @@ type Between<'a> = &'a dyn Fn(Duration) -> Result<()>;
 
 impl Checkpoints {
     /// Those behind the last one in the folder, if there is one.
-    pub(crate) fn new(place: FolderOfImages, options: CheckpointOptions, manifest: Manifest) -> Checkpoints {
-        let (next_file, began) = (manifest.next_file(), Instant::now());
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn new(
+        place: FolderOfImages,
+        options: CheckpointOptions,
+        manifest: Manifest,
+    ) -> Result<Checkpoints> {
+        let (next_file, began) = (place.next_file(&manifest)?, Instant::now());
         let last = Mutex::new(Last { manifest, next_file, log_bytes: 0, began });
         let (waiting, report, failure) = (AtomicUsize::new(0), Mutex::new(None), Mutex::new(None));
-        Checkpoints { place, options, last, waiting, report, failure }
+        Ok(Checkpoints { place, options, last, waiting, report, failure })
+    }
+
+    /// Where they are.
+    pub(crate) fn place(&self) -> &FolderOfImages {
+        &self.place
     }
 
     /// The last one that was made since the database was opened.

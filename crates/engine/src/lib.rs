@@ -47,6 +47,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::missing_errors_doc)]
 
+mod backups;
 mod catalog;
 mod check;
 mod checkpointer;
@@ -82,6 +83,7 @@ pub use ankerdb_base::{
     BlockNumber, ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, RowId, SchemaId, SqlState, TableId,
     Timestamp,
 };
+pub use ankerdb_checkpoint::{BackupReport, RestoreReport};
 pub use ankerdb_log::{Disk, LogOptions, Loss};
 pub use ankerdb_memory::account::Counted;
 pub use ankerdb_memory::emergency_pool::Backed;

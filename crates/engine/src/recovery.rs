@@ -75,7 +75,8 @@ impl Database {
     fn recover(&self, durability: &Durability, binder: &dyn Binder) -> Result<()> {
         let begun = Instant::now();
         let Recovered { log, place, manifest, repeated } = self.read_folder(durability, binder)?;
-        let _ = self.shared.checkpoints.set(Checkpoints::new(place, durability.checkpoints, manifest));
+        let checkpoints = Checkpoints::new(place, durability.checkpoints, manifest)?;
+        let _ = self.shared.checkpoints.set(checkpoints);
         let folder = durability.folder.canonicalize().unwrap_or_else(|_| durability.folder.clone());
         let report = RecoveryReport { folder, duration: begun.elapsed(), ..repeated };
         let _ = self.shared.recovery.set(report);

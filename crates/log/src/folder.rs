@@ -5,6 +5,8 @@
 //! | `lock` | locked while a server is at work, with its process number |
 //! | `identity` | version of the format and the database's 128 bits; written last when a folder is made, so with it all else is there |
 //! | `0000000000000001.log` ... | the segments, without gaps; those in front go when nobody has to read them any more |
+//! | `backup.lock` | locked while somebody copies the files; see `pin` |
+//! | `restoring` | there while the folder is being made of a backup |
 //! | `*.tmp` | something that was being made; removed when the log is opened |
 
 use crate::disk::{Disk, DiskFile, LockOutcome, read_full, write_full};
@@ -13,6 +15,7 @@ use crate::format::{
     DatabaseBits, FORMAT_VERSION, IDENTITY_BYTES, Refused, SEGMENT_HEADER_BYTES, SegmentHeader,
     decode_identity, encode_identity,
 };
+use crate::pin::are_pinned;
 use crate::window::Window;
 use ankerdb_base::{Error, Result, SqlState};
 use std::any::Any;
@@ -23,6 +26,7 @@ const LOCK: &str = "lock";
 const IDENTITY: &str = "identity";
 const IDENTITY_TMP: &str = "identity.tmp";
 const SEGMENT_TMP: &str = "segment.tmp";
+const RESTORING: &str = "restoring";
 const SEGMENT_ENDING: &str = ".log";
 const SEGMENT_DIGITS: usize = 16;
 /// Segments are zeroed and synced in pieces of it while commits go on, so that no flush waits long behind one.
@@ -45,7 +49,7 @@ pub(crate) struct SegmentFiles {
 }
 
 /// The path of a segment.
-pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
+pub fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:0width$}{SEGMENT_ENDING}", width = SEGMENT_DIGITS))
 }
 
@@ -76,7 +80,7 @@ pub(crate) fn open_folder(disk: &dyn Disk, folder: &Path, segment_bytes: u64) ->
     Ok(Folder { database, lock })
 }
 
-/// Lists the segments from this one on; those before it are removed. A missing segment is an error, unless what lies behind it may be
+/// Lists the segments from this one on; those before it are removed, unless somebody copies them. A missing segment is an error, unless what lies behind it may be
 /// lost.
 pub(crate) fn list_segments(
     disk: &dyn Disk,
@@ -94,7 +98,8 @@ pub(crate) fn list_segments(
     if is_gap && !(may_lose && present > 0) {
         return Err(missing_segment(&segment_path(folder, first + present as u64)));
     }
-    for number in numbers.drain(..unread) {
+    let are_kept = unread > 0 && are_pinned(disk, folder)?;
+    for number in numbers.drain(..unread).filter(|_| !are_kept) {
         let path = segment_path(folder, number);
         disk.remove(&path).map_err(failed("remove", &path))?;
     }
@@ -133,6 +138,7 @@ pub(crate) fn take_lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Any + 
 /// 55000: a folder with other files, and with neither an identity nor segments, is somebody else's. Nothing is made there, not even a
 /// lock.
 fn refuse_others(folder: &Path, names: &[String]) -> Result<()> {
+    refuse_unfinished(folder, names)?;
     let is_ours = names.iter().any(|name| name == IDENTITY || segment_number(name).is_some());
     let is_remnant = |name: &&String| [LOCK, IDENTITY_TMP, SEGMENT_TMP].contains(&name.as_str());
     match names.iter().find(|name| !is_remnant(name)) {
@@ -144,6 +150,78 @@ fn refuse_others(folder: &Path, names: &[String]) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// 55000: a folder that was being made of a backup lacks some of it.
+pub(crate) fn refuse_unfinished(folder: &Path, names: &[String]) -> Result<()> {
+    if !names.iter().any(|name| name == RESTORING) {
+        return Ok(());
+    }
+    let message =
+        format!("a backup is being restored in \"{}\", or that has not come to its end", folder.display());
+    let hint = "If nobody is at work there, remove what is in the folder, and restore the backup again.";
+    Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message).with_hint(hint))
+}
+
+/// A folder that is being made of a copy of another one's files. Until it is finished no server starts there, also after a loss of power.
+pub struct RestoredFolder<'a> {
+    disk: &'a dyn Disk,
+    folder: &'a Path,
+    _lock: Box<dyn Any + Send + Sync>,
+}
+
+impl<'a> RestoredFolder<'a> {
+    /// Begins in an empty folder, or makes one.
+    ///
+    /// # Errors
+    /// 55000 if there is anything in it, 55006 if another process is at work there; those of the disk.
+    pub fn begin(disk: &'a dyn Disk, folder: &'a Path) -> Result<RestoredFolder<'a>> {
+        disk.create_folder(folder).map_err(failed("create the folder", folder))?;
+        let names = disk.list(folder).map_err(failed("list the folder", folder))?;
+        refuse_unfinished(folder, &names)?;
+        if let Some(other) = names.iter().find(|name| *name != LOCK) {
+            let message = format!("the folder is not empty: it has \"{}\"", folder.join(other).display());
+            let hint = "Name an empty folder, or one that is not there yet.";
+            return Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message).with_hint(hint));
+        }
+        let lock = take_lock(disk, folder)?;
+        let mark = folder.join(RESTORING);
+        disk.create(&mark).map_err(failed("create", &mark))?;
+        disk.sync_folder(folder).map_err(failed("sync the folder", folder))?;
+        Ok(RestoredFolder { disk, folder, _lock: lock })
+    }
+
+    /// Writes a small file, and puts it on disk.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.folder.join(name);
+        let file = self.disk.create(&path).map_err(failed("create", &path))?;
+        write_full(&*file, bytes, 0).map_err(failed("write", &path))?;
+        file.sync().map_err(failed("sync", &path))
+    }
+
+    /// Ends it, when all files are on disk but the one that says which database it is.
+    ///
+    /// # Errors
+    /// Those of the disk, after which the folder is none.
+    pub fn finish(self, identity: &[u8]) -> Result<()> {
+        self.write(IDENTITY, identity)?;
+        self.disk.sync_folder(self.folder).map_err(failed("sync the folder", self.folder))?;
+        let mark = self.folder.join(RESTORING);
+        self.disk.remove(&mark).map_err(failed("remove", &mark))?;
+        self.disk.sync_folder(self.folder).map_err(failed("sync the folder", self.folder))
+    }
+}
+
+/// The file that says which database it is: what it says, and its bytes.
+///
+/// # Errors
+/// XX001 if it is damaged, 0A000 if it is of a newer format; those of the disk.
+pub fn identity_of(disk: &dyn Disk, folder: &Path) -> Result<([u8; 16], Vec<u8>)> {
+    let database = read_identity(disk, folder)?;
+    Ok((database, encode_identity(&database).to_vec()))
 }
 
 /// Makes the folder a log's: the first segment, then the identity. What an interrupted attempt has left is made anew.

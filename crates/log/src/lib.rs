@@ -16,6 +16,8 @@
 //! | `pace` | when does the flusher sleep, and who wakes whom? |
 //! | `flusher` | what does one flush write? |
 //! | `position` | how far has it come, and of which old segments are new ones made? |
+//! | `pin` | may files go that nobody needs, or does somebody copy them? |
+//! | `copy` | which bytes are a copy of the log, while it is written? |
 //! | `log` | the whole: open, start, wait, close |
 //!
 //! ```text
@@ -31,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod appender;
+mod copy;
 pub mod disk;
 mod ending;
 mod failure;
@@ -40,6 +43,7 @@ mod format;
 mod log;
 mod options;
 mod pace;
+mod pin;
 mod position;
 mod primitive;
 pub mod read_only;
@@ -55,11 +59,14 @@ mod window;
 mod pace_model;
 
 pub use appender::{Appender, Reservation};
+pub use copy::{Sink, copy_log, segment_length};
 pub use disk::{Disk, DiskFile, LockOutcome, SystemDisk, read_full, write_full};
 pub use failure::{Failure, failed};
+pub use folder::{RestoredFolder, identity_of, segment_path};
 pub use format::FORMAT_VERSION;
 pub use log::{Log, open};
 pub use options::{LogOptions, Loss, OnFailure, Progress};
+pub use pin::{are_pinned, pin_files};
 pub use read_only::ReadOnlyDisk;
 pub use record::{LogStart, Payload, Record, Replay};
 pub use verify::{LogCheck, identify, lock_folder, tell_fault, verify_log};

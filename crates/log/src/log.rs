@@ -7,6 +7,7 @@ use crate::flusher::{Flusher, Registry};
 use crate::folder::{list_segments, open_folder, segment_path};
 use crate::options::{LogOptions, Loss, OnFailure};
 use crate::pace::Pace;
+use crate::pin::are_pinned;
 use crate::position::Position;
 use crate::record::{LogStart, Replay};
 use crate::replay::replay;
@@ -134,12 +135,16 @@ impl Log {
         self.shared.position.bytes()
     }
 
-    /// Segments before this one will not be read any more: later ones are made of some of them, the others are removed.
+    /// Segments before this one will not be read any more: later ones are made of some of them, the others are removed. While somebody
+    /// [copies them](crate::pin_files) they stay, for a later call.
     ///
     /// # Errors
     /// 42501 and 58030 if one cannot be removed. They are as good as gone, and the next opening tries again.
     pub fn give_up_before(&self, segment: u64) -> Result<()> {
         let mut first = self.first.lock();
+        if *first < segment && are_pinned(&*self.disk, &self.folder)? {
+            return Ok(());
+        }
         while *first < segment {
             let number = *first;
             *first += 1;

@@ -14,6 +14,7 @@
 use crate::disk::{Disk, DiskFile, LockOutcome, read_full, told_process};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -24,11 +25,11 @@ const PAGE_BYTES: usize = 4096;
 
 /// See the module. Clones have the same layers.
 #[derive(Clone, Default)]
-pub struct ReadOnlyDisk(Arc<Mutex<BTreeMap<PathBuf, Option<Entry>>>>);
+pub struct ReadOnlyDisk(Arc<Mutex<BTreeMap<PathBuf, Option<Target>>>>);
 
 /// What a path leads to.
 #[derive(Clone, Default)]
-struct Entry {
+struct Target {
     /// The system's file below, by the name that it has there.
     below: Option<PathBuf>,
     layer: Arc<Mutex<Layer>>,
@@ -49,12 +50,12 @@ impl ReadOnlyDisk {
     }
 
     /// What the path leads to; names that nobody has changed are those of the system.
-    fn entry(&self, path: &Path) -> io::Result<Entry> {
+    fn entry(&self, path: &Path) -> io::Result<Target> {
         let mut names = self.0.lock();
         let known = names.entry(path.to_owned());
-        let entry = known
-            .or_insert_with(|| Some(Entry { below: Some(path.to_owned()), layer: Arc::default() }).clone());
-        entry.clone().ok_or_else(|| ErrorKind::NotFound.into())
+        let target =
+            known.or_insert_with(|| Some(Target { below: Some(path.to_owned()), layer: Arc::default() }));
+        target.clone().ok_or_else(|| ErrorKind::NotFound.into())
     }
 }
 
@@ -68,7 +69,7 @@ impl Disk for ReadOnlyDisk {
         for (path, entry) in self.0.lock().iter().filter(|(path, _)| path.parent() == Some(folder)) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             found.retain(|other| *other != name);
-            let is_there = |entry: &Entry| entry.below.as_ref().is_none_or(|below| below.exists());
+            let is_there = |entry: &Target| entry.below.as_ref().is_none_or(|below| below.exists());
             if entry.as_ref().is_some_and(is_there) {
                 found.push(name);
             }
@@ -77,7 +78,7 @@ impl Disk for ReadOnlyDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let entry = Entry::default();
+        let entry = Target::default();
         entry.layer.lock().length = Some(0);
         self.0.lock().insert(path.to_owned(), Some(entry.clone()));
         Ok(Box::new(LayeredFile { below: None, layer: entry.layer }))
@@ -149,11 +150,10 @@ impl LayeredFile {
         while done < count {
             let (number, at) = place(offset + done as u64);
             let length = (PAGE_BYTES - at).min(count - done);
-            if !layer.pages.contains_key(&number) {
-                let page = self.page_below(number)?;
-                layer.pages.insert(number, page);
-            }
-            let page = layer.pages.get_mut(&number).expect("there since the lines above");
+            let page = match layer.pages.entry(number) {
+                Entry::Occupied(there) => there.into_mut(),
+                Entry::Vacant(free) => free.insert(self.page_below(number)?),
+            };
             match bytes {
                 Some(bytes) => page[at..at + length].copy_from_slice(&bytes[done..done + length]),
                 None => page[at..at + length].fill(0),

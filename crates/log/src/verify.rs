@@ -7,7 +7,8 @@
 use crate::disk::Disk;
 use crate::failure::{damaged, failed};
 use crate::folder::{
-    has_identity, missing_segment, read_identity, refusal, segment_number, segment_path, take_lock,
+    has_identity, missing_segment, read_identity, refusal, refuse_unfinished, segment_number, segment_path,
+    take_lock,
 };
 use crate::format::{
     CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, DatabaseBits, Place, Refused,
@@ -42,6 +43,7 @@ pub struct LogCheck {
 /// 55006 if a server is at work in it; 55000 if it is no database's; 58P01, 42501 and 58030 if it cannot be read.
 pub fn lock_folder(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Any + Send + Sync>> {
     let names = disk.list(folder).map_err(failed("list the folder", folder))?;
+    refuse_unfinished(folder, &names)?;
     if !has_identity(&names) {
         let message = format!("there is no database in \"{}\"", folder.display());
         let hint = "Name the folder that a server keeps its database in; it has a file \"identity\".";
