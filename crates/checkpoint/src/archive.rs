@@ -48,7 +48,7 @@ impl Content {
 
 /// A piece of a file, with its payload apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct ArchiveFrame {
     pub(crate) content: Content,
     /// Which file.
     pub(crate) number: u64,
@@ -99,13 +99,13 @@ impl<'a> ArchiveWriter<'a> {
     pub(crate) fn write(&mut self, content: Content, number: u64, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut at = offset;
         for payload in bytes.chunks(PAYLOAD_BYTES) {
-            self.frame(&Frame { content, number, offset: at }, payload)?;
+            self.frame(&ArchiveFrame { content, number, offset: at }, payload)?;
             at += payload.len() as u64;
         }
         Ok(())
     }
 
-    fn frame(&mut self, frame: &Frame, payload: &[u8]) -> Result<()> {
+    fn frame(&mut self, frame: &ArchiveFrame, payload: &[u8]) -> Result<()> {
         let mut header = [0; FRAME_BYTES];
         header[..4].copy_from_slice(&FRAME_MAGIC);
         header[8..12].copy_from_slice(&frame.content.code().to_le_bytes());
@@ -133,7 +133,7 @@ impl<'a> ArchiveWriter<'a> {
 
     /// Ends it, puts it on disk, and gives it its name.
     pub(crate) fn finish(mut self) -> Result<u64> {
-        let end = Frame { content: Content::End, number: self.frames, offset: 0 };
+        let end = ArchiveFrame { content: Content::End, number: self.frames, offset: 0 };
         self.frame(&end, &[])?;
         self.sync()?;
         self.disk.rename(&self.tmp, self.path).map_err(failed("rename", &self.tmp))?;
@@ -208,7 +208,7 @@ impl<'a> ArchiveReader<'a> {
     }
 
     /// The next frame, its payload in `payload`; `None` behind the last one.
-    pub(crate) fn next(&mut self, payload: &mut Vec<u8>) -> Result<Option<Frame>> {
+    pub(crate) fn next(&mut self, payload: &mut Vec<u8>) -> Result<Option<ArchiveFrame>> {
         let (path, at) = (self.path, self.position);
         let wrong = |what: &str| damaged_backup(path, at, what);
         let mut header = [0; FRAME_BYTES];
@@ -243,7 +243,7 @@ impl<'a> ArchiveReader<'a> {
             };
         }
         self.frames += 1;
-        Ok(Some(Frame { content, number, offset }))
+        Ok(Some(ArchiveFrame { content, number, offset }))
     }
 }
 
