@@ -7,7 +7,7 @@ use crate::table::Table;
 use crate::transaction::{Failure, Transaction, WriteMode};
 use ankerdb_engine::{IndexDefinition, Isolation, TableDefinition};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A database in memory, which may be kept in a folder, too. Clones are handles to the same one: cheap, and good for all threads at once. The data is
@@ -72,6 +72,43 @@ impl Database {
     /// something in it is damaged or missing; `DiskFull`, `InsufficientPrivilege` and `IoError`.
     pub fn with(options: Options) -> Result<Database> {
         Ok(Database { shared: Arc::new(ConnectionPool::new(options)?) })
+    }
+
+    /// Writes what is committed, and on disk, into a file that is not there yet, while everything goes on; the folder that
+    /// [`restore`](Self::restore) makes of it can be opened. Returns the file's length. The [engine](Self::engine) can do so at a lower rate, and be
+    /// told to end.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` if the database is kept in no folder; `DuplicateFile`; `ObjectInUse` if another backup is being made;
+    /// `DataCorrupted` if the folder is damaged; `DiskFull`, `InsufficientPrivilege` and `IoError`. There is no file then.
+    ///
+    /// ```
+    /// # use ankerdb::{ColumnDefinition, DataType, Database, TableDefinition};
+    /// # let folder = std::env::temp_dir().join(format!("ankerdb-doc-backup-{}", std::process::id()));
+    /// let db = Database::open(folder.join("data"))?;
+    /// let note = TableDefinition::new("note").column(ColumnDefinition::new("id", DataType::Integer));
+    /// db.create_table(note.primary_key(&["id"]))?;
+    /// db.backup(folder.join("monday.backup"))?;
+    /// db.drop_table("note")?;
+    ///
+    /// Database::restore(folder.join("monday.backup"), folder.join("copy"))?;
+    /// assert!(Database::open(folder.join("copy"))?.table("note").is_ok());
+    /// # drop(db);
+    /// # std::fs::remove_dir_all(&folder).expect("it is ours");
+    /// # Ok::<(), ankerdb::Error>(())
+    /// ```
+    pub fn backup(&self, file: impl AsRef<Path>) -> Result<u64> {
+        Ok(self.shared.engine.backup(file.as_ref(), None, &|| Ok(()))?.bytes)
+    }
+
+    /// Makes a folder, which must be empty or not there, of a [backup](Self::backup).
+    ///
+    /// # Errors
+    /// `DataCorrupted` if the backup is damaged, `FeatureNotSupported` if it is of a newer version, `ObjectNotInPrerequisiteState` if the folder is not
+    /// empty; `DiskFull`, `InsufficientPrivilege` and `IoError`. The folder cannot be opened then.
+    pub fn restore(file: impl AsRef<Path>, folder: impl AsRef<Path>) -> Result<()> {
+        ankerdb_engine::Database::restore(file.as_ref(), folder.as_ref(), &|_, _| {})?;
+        Ok(())
     }
 
     /// The engine below, for [procedures](crate::procedure) that encode their own keys.

@@ -115,7 +115,7 @@ fn write_next(place: &FolderOfImages, table: &Table, before: &Manifest) -> Resul
     let columns: Vec<usize> = (0..types().len()).collect();
     let layouts: Vec<CellLayout> = columns.iter().map(|column| table.layout(*column)).collect();
     let mut manifest = before.next();
-    let mut writer = Writer::new(place.clone(), place.next_file(before).expect("listed"));
+    let mut writer = Writer::new(place.clone(), place.next_file(before)?);
     for block in 0..2 {
         let image = snapshot.read_block(table, BlockNumber(block), &columns)?;
         let name = BlockName { table: 7, block: block as u32 };
