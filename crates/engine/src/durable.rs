@@ -16,7 +16,7 @@ impl Database {
     }
 
     /// What of the log was given up when the database was opened, because it was damaged and that was
-    /// [allowed](LogOptions::recover_to_last_valid).
+    /// [allowed](ankerdb_log::LogOptions::recover_to_last_valid).
     pub fn loss(&self) -> Option<&Loss> {
         self.shared.loss.get()
     }

@@ -60,7 +60,7 @@ impl Database {
     /// transactions [do not wait](ankerdb_transaction::Transaction::set_waits_for_log). Takes time in proportion to the log.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open) and [`Log::open`]; `DataCorrupted` if the log tells of what cannot have been; those of the
+    /// Those of [`open`](Self::open) and of opening the log; `DataCorrupted` if the log tells of what cannot have been; those of the
     /// binder for definitions in a language that it does not know.
     pub fn open_in(
         options: impl Into<Options>,
