@@ -11,6 +11,7 @@
 
 use ankerdb::procedure::{self, ColumnSet, Session};
 use ankerdb::{Column, Database, Isolation, Result, Statement, Table};
+use ankerdb_engine::IndexPosition;
 use ankerdb_measure::arguments::arguments;
 use ankerdb_measure::latency::median;
 use ankerdb_measure::rounds::variant_of;
@@ -156,8 +157,8 @@ fn get_engine(bench: &mut Bench, id: i32) -> Result<i64> {
     let mut key = Vec::new();
     Ok(session.run(Isolation::Serializable, |transaction| {
         key.clear();
-        engine.index(0).push_part(0, procedure::Cell::integer(id), &mut key)?;
-        let row = transaction.find(engine, 0, &key, ColumnSet::of(&[1]))?;
+        engine.index(IndexPosition(0)).push_part(0, procedure::Cell::integer(id), &mut key)?;
+        let row = transaction.find(engine, IndexPosition(0), &key, ColumnSet::of(&[1]))?;
         Ok(row.map_or(0, |row| transaction.bigint(engine, row, 1)))
     })?)
 }
@@ -167,8 +168,10 @@ fn update_engine(bench: &mut Bench, id: i32) -> Result<i64> {
     let mut key = Vec::new();
     Ok(session.run(Isolation::Serializable, |transaction| {
         key.clear();
-        engine.index(0).push_part(0, procedure::Cell::integer(id), &mut key)?;
-        let Some(row) = transaction.find(engine, 0, &key, ColumnSet::of(&[1]))? else { return Ok(0) };
+        engine.index(IndexPosition(0)).push_part(0, procedure::Cell::integer(id), &mut key)?;
+        let Some(row) = transaction.find(engine, IndexPosition(0), &key, ColumnSet::of(&[1]))? else {
+            return Ok(0);
+        };
         let balance = transaction.bigint(engine, row, 1) + 1;
         transaction.update_cells(engine, row, &[(1, procedure::Cell::bigint(balance))])?;
         Ok(balance)

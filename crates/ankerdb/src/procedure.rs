@@ -22,8 +22,8 @@
 //! })?;
 //! let balance = session.run(Isolation::Serializable, |transaction| {
 //!     let mut key = Vec::new();
-//!     account.index(0).encode(&[Value::Integer(1)], &mut key)?;
-//!     let row = transaction.find(&account, 0, &key, ColumnSet::of(&[1]))?;
+//!     account.index(IndexPosition(0)).encode(&[Value::Integer(1)], &mut key)?;
+//!     let row = transaction.find(&account, IndexPosition(0), &key, ColumnSet::of(&[1]))?;
 //!     Ok(row.map(|row| transaction.bigint(&account, row, 1)))
 //! })?;
 //! assert_eq!(balance, Some(100));

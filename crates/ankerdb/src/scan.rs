@@ -8,7 +8,9 @@ use crate::column::position_of;
 use crate::error::{Error, Result};
 use crate::open_table::{OpenTable, TableRow};
 use crate::values::Values;
-use ankerdb_engine::{ColumnSet, Direction, IndexKind, KeyRange, RowId, SqlState, Transaction};
+use ankerdb_engine::{
+    ColumnSet, Direction, IndexKind, IndexPosition, KeyRange, RowId, SqlState, Transaction,
+};
 use std::fmt;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
@@ -69,7 +71,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
 #[derive(Clone, Copy)]
 pub struct OpenIndex<'t, 'c> {
     table: OpenTable<'t, 'c>,
-    position: usize,
+    position: IndexPosition,
 }
 
 impl fmt::Debug for OpenIndex<'_, '_> {
@@ -101,7 +103,7 @@ impl<'t, 'c> OpenIndex<'t, 'c> {
 /// Where a scan looks.
 enum Where {
     All,
-    Range(usize, KeyRange),
+    Range(IndexPosition, KeyRange),
     /// Nothing equals NULL.
     Nowhere,
 }
@@ -262,7 +264,7 @@ impl<'t, 'c> Iterator for TableRows<'t, 'c> {
 impl std::iter::FusedIterator for TableRows<'_, '_> {}
 
 /// The entries of an index with a key.
-fn equal(table: &OpenTable, index: usize, key: &impl Values) -> Result<Where> {
+fn equal(table: &OpenTable, index: IndexPosition, key: &impl Values) -> Result<Where> {
     let definition = table.engine().index(index).definition();
     let is_whole = key.count() == definition.columns.len();
     if definition.kind == IndexKind::Hash && !is_whole {
@@ -276,7 +278,7 @@ fn equal(table: &OpenTable, index: usize, key: &impl Values) -> Result<Where> {
 
 /// The entries of an index between two keys. Encoded keys are no prefixes of each other, so that a bound by the first parts
 /// of a key is one by a prefix of bytes.
-fn range_of<K: Values>(table: &OpenTable, index: usize, keys: &impl RangeBounds<K>) -> Result<Where> {
+fn range_of<K: Values>(table: &OpenTable, index: IndexPosition, keys: &impl RangeBounds<K>) -> Result<Where> {
     let definition = table.engine().index(index).definition();
     if definition.kind == IndexKind::Hash {
         return Err(without_order(&definition.name));
@@ -320,7 +322,7 @@ fn is_empty(lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> bool {
     }
 }
 
-fn check_parts(table: &OpenTable, index: usize, key: &impl Values) -> Result<()> {
+fn check_parts(table: &OpenTable, index: IndexPosition, key: &impl Values) -> Result<()> {
     let definition = table.engine().index(index).definition();
     let (given, parts) = (key.count(), definition.columns.len());
     if given <= parts {

@@ -98,6 +98,24 @@ impl fmt::Display for BlockNumber {
     }
 }
 
+/// An index's place among those that its table has ever had: they are numbered from 0 on, in the order in which they were added, and
+/// keep their numbers when others are dropped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct IndexPosition(pub usize);
+
+impl fmt::Debug for IndexPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for IndexPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// A row's place in its table: block number and offset in the block, or, inside one transaction, the
 /// number of a row that the transaction has inserted but not committed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

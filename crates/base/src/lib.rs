@@ -8,4 +8,6 @@ pub mod failpoint;
 mod id;
 
 pub use error::{Error, Result, SqlState};
-pub use id::{BlockNumber, ColumnSet, DatabaseId, ROWS_PER_BLOCK, RowId, SchemaId, TableId, Timestamp};
+pub use id::{
+    BlockNumber, ColumnSet, DatabaseId, IndexPosition, ROWS_PER_BLOCK, RowId, SchemaId, TableId, Timestamp,
+};

@@ -91,7 +91,9 @@ fn main() -> Result<()> {
         for step in 0..10 {
             key.clear();
             ankerdb_value::push_integer(&mut key, (number * 7919 + step * 101) % ROWS);
-            let row = transaction.find(&stock, 0, &key, ColumnSet::of(&[1]))?.expect("all rows exist");
+            let row = transaction
+                .find(&stock, IndexPosition(0), &key, ColumnSet::of(&[1]))?
+                .expect("all rows exist");
             let quantity = transaction.integer(&stock, row, 1);
             transaction.update(&stock, row, vec![(1, Value::Integer(quantity + 1))])?;
         }

@@ -156,7 +156,7 @@ fn change(transaction: &mut Transaction, table: &Arc<Table>, ids: [i64; 4]) -> R
         let mut key = Vec::new();
         let (_, index) = table.maintained_indexes().next().expect("it has a key");
         index.encode(&[Value::BigInt(id)], &mut key)?;
-        if let Some(row) = transaction.find(table, 0, &key, ColumnSet::EMPTY)? {
+        if let Some(row) = transaction.find(table, IndexPosition(0), &key, ColumnSet::EMPTY)? {
             transaction.update(table, row, vec![(1, Value::BigInt(id + 1))])?;
         }
     }

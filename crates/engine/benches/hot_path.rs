@@ -58,7 +58,12 @@ fn run(database: &Database, stock: &std::sync::Arc<Table>, threads: usize, isola
                                         &mut key,
                                         ((seed >> 33) % ROWS as u64) as i32,
                                     );
-                                    let row = transaction.find(stock, 0, &key, ColumnSet::of(&[1]))?;
+                                    let row = transaction.find(
+                                        stock,
+                                        IndexPosition(0),
+                                        &key,
+                                        ColumnSet::of(&[1]),
+                                    )?;
                                     let row = row.expect("all rows exist");
                                     let quantity = transaction.integer(stock, row, 1);
                                     let changes =

@@ -131,8 +131,9 @@ fn each(
     for id in 0..rows {
         transaction.begin_statement();
         key.clear();
-        table.index(0).encode(&[Value::Integer(id)], &mut key)?;
-        let row = transaction.find(table, 0, &key, ColumnSet::of(&[1]))?.expect("it was filled");
+        table.index(IndexPosition(0)).encode(&[Value::Integer(id)], &mut key)?;
+        let row =
+            transaction.find(table, IndexPosition(0), &key, ColumnSet::of(&[1]))?.expect("it was filled");
         if locks {
             transaction.lock(table, row, LockWait::Wait)?;
         }
@@ -159,7 +160,7 @@ fn duplicates(rows: i32) -> Result<()> {
     session.try_run(Isolation::RepeatableRead, |transaction| {
         each(transaction, &table, (rows, false), |transaction, row, _| transaction.delete(&table, row))
     })?;
-    while table.index(1).entry_count() > 0 && begun.elapsed() < Duration::from_secs(600) {
+    while table.index(IndexPosition(1)).entry_count() > 0 && begun.elapsed() < Duration::from_secs(600) {
         std::thread::sleep(Duration::from_millis(1));
     }
     println!(

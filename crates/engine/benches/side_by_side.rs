@@ -126,8 +126,8 @@ fn insert(database: &Database, table: &Arc<Table>, rows: i64) -> Result<()> {
 
 fn find(transaction: &mut Transaction, table: &Arc<Table>, id: i64) -> Result<RowId> {
     let mut key = Vec::with_capacity(8);
-    table.index(0).encode(&[Value::BigInt(id)], &mut key)?;
-    Ok(transaction.find(table, 0, &key, ColumnSet::of(&[1]))?.expect("the row is there"))
+    table.index(IndexPosition(0)).encode(&[Value::BigInt(id)], &mut key)?;
+    Ok(transaction.find(table, IndexPosition(0), &key, ColumnSet::of(&[1]))?.expect("the row is there"))
 }
 
 fn write(transaction: &mut Transaction, table: &Arc<Table>, id: i64) -> Result<()> {

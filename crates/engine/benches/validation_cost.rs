@@ -36,8 +36,8 @@ fn table(database: &Database, name: &str, rows: i32) -> Result<Arc<Table>> {
 
 fn find(transaction: &mut Transaction, table: &Arc<Table>, id: i32) -> Result<RowId> {
     let mut key = Vec::with_capacity(8);
-    table.index(0).encode(&[Value::Integer(id)], &mut key)?;
-    Ok(transaction.find(table, 0, &key, ColumnSet::of(&[1]))?.expect("the row is there"))
+    table.index(IndexPosition(0)).encode(&[Value::Integer(id)], &mut key)?;
+    Ok(transaction.find(table, IndexPosition(0), &key, ColumnSet::of(&[1]))?.expect("the row is there"))
 }
 
 fn add_one(transaction: &mut Transaction, table: &Arc<Table>, id: i32) -> Result<()> {

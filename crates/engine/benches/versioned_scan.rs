@@ -34,8 +34,10 @@ fn main() -> Result<()> {
         session.run(Isolation::RepeatableRead, |transaction| {
             for &id in ids {
                 let mut key = Vec::new();
-                table.index(0).encode(&[Value::Integer(id)], &mut key)?;
-                let row = transaction.find(&table, 0, &key, ColumnSet::of(&[1]))?.expect("it is there");
+                table.index(IndexPosition(0)).encode(&[Value::Integer(id)], &mut key)?;
+                let row = transaction
+                    .find(&table, IndexPosition(0), &key, ColumnSet::of(&[1]))?
+                    .expect("it is there");
                 transaction.update(&table, row, vec![(1, Value::BigInt(7))])?;
             }
             Ok(())

@@ -6,7 +6,7 @@ use crate::schema::{NameRef, PUBLIC, RelationName, Schema, SearchPath};
 use crate::sequence::Sequence;
 use crate::user_type::UserType;
 use crate::view::View;
-use ankerdb_base::{Error, Result, SchemaId, SqlState, TableId};
+use ankerdb_base::{Error, IndexPosition, Result, SchemaId, SqlState, TableId};
 use ankerdb_table::{Index, IndexDefinition, Table};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -235,7 +235,10 @@ impl Catalog {
     }
 
     /// The indexes of a table that statements may use, by position; see [`Table::usable_indexes`].
-    pub fn usable_indexes<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = (usize, &'a Arc<Index>)> {
+    pub fn usable_indexes<'a>(
+        &'a self,
+        table: &'a Table,
+    ) -> impl Iterator<Item = (IndexPosition, &'a Arc<Index>)> {
         let is_left_out = |index: &Arc<Index>| self.unready.iter().any(|unready| Arc::ptr_eq(unready, index));
         table.usable_indexes().filter(move |(_, index)| !is_left_out(index))
     }

@@ -20,8 +20,8 @@
 //! })?;
 //! let balance = session.run(Isolation::Serializable, |transaction| {
 //!     let mut key = Vec::new();
-//!     account.index(0).encode(&[Value::Integer(1)], &mut key)?;
-//!     let row = transaction.find(&account, 0, &key, ColumnSet::of(&[1]))?;
+//!     account.index(IndexPosition(0)).encode(&[Value::Integer(1)], &mut key)?;
+//!     let row = transaction.find(&account, IndexPosition(0), &key, ColumnSet::of(&[1]))?;
 //!     Ok(row.map(|row| transaction.bigint(&account, row, 1)))
 //! })?;
 //! assert_eq!(balance, Some(100));
@@ -41,7 +41,7 @@
 //! ```compile_fail,E0599
 //! # use ankerdb_engine::*;
 //! fn entries(table: &Table) {
-//!     table.index(0).tree();
+//!     table.index(IndexPosition(0)).tree();
 //! }
 //! ```
 #![forbid(unsafe_code)]
@@ -80,8 +80,8 @@ mod user_types;
 mod view;
 
 pub use ankerdb_base::{
-    BlockNumber, ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, RowId, SchemaId, SqlState, TableId,
-    Timestamp,
+    BlockNumber, ColumnSet, DatabaseId, Error, IndexPosition, ROWS_PER_BLOCK, Result, RowId, SchemaId,
+    SqlState, TableId, Timestamp,
 };
 pub use ankerdb_checkpoint::{BackupReport, RestoreReport};
 pub use ankerdb_log::{Disk, LogOptions, Loss};

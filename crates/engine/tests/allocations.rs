@@ -7,7 +7,7 @@
 
 use ankerdb_base::{Result, RowId, SqlState};
 use ankerdb_engine::{
-    ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind, IndexStyle,
+    ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind, IndexPosition, IndexStyle,
 };
 use ankerdb_engine::{Isolation, KeyRange, Table, TableDefinition, Transaction, Value};
 use ankerdb_memory::emergency_pool::{self, Backed};
@@ -153,7 +153,7 @@ impl Stage {
         let columns = ColumnSet::of(&[0]);
         transaction.scan_index(
             table,
-            index,
+            IndexPosition(index),
             &all,
             Direction::Forward,
             columns,

@@ -238,9 +238,10 @@ fn all_strategies_that_promise_consistency_read_the_same() {
     let mut session = database.session();
     for id in rows.step_by(7) {
         let mut key = Vec::new();
-        table.index(0).encode(&[Value::Integer(id)], &mut key).expect("a key");
+        table.index(IndexPosition(0)).encode(&[Value::Integer(id)], &mut key).expect("a key");
         let changed = session.run(Isolation::Serializable, |transaction| {
-            let row = transaction.find(&table, 0, &key, ColumnSet::of(&[0]))?.expect("rows stay");
+            let row =
+                transaction.find(&table, IndexPosition(0), &key, ColumnSet::of(&[0]))?.expect("rows stay");
             match id % 2 {
                 0 => transaction.delete(&table, row),
                 _ => transaction.update(&table, row, vec![(1, body(id + 1)), (2, cost(id + 1))]),
@@ -299,9 +300,11 @@ fn read_uncommitted_reads_no_half_cells() {
                 while running.goes_on() {
                     let (id, state) = (random.i32(0..64), random.usize(0..3));
                     let mut key = Vec::new();
-                    table.index(0).encode(&[Value::Integer(id)], &mut key).expect("a key");
+                    table.index(IndexPosition(0)).encode(&[Value::Integer(id)], &mut key).expect("a key");
                     let changed = session.run(Isolation::ReadUncommitted, |transaction| {
-                        let row = transaction.find(table, 0, &key, ColumnSet::ALL)?.expect("rows stay");
+                        let row = transaction
+                            .find(table, IndexPosition(0), &key, ColumnSet::ALL)?
+                            .expect("rows stay");
                         transaction.update(table, row, states[state].clone())
                     });
                     changed.expect("it commits");
@@ -352,9 +355,11 @@ fn rows_that_do_not_add_up(configuration: Configuration, scans: usize) -> usize 
                 while running.goes_on() {
                     let (id, changes_text) = (random.i32(0..ROWS), random.bool());
                     let mut key = Vec::new();
-                    table.index(0).encode(&[Value::Integer(id)], &mut key).expect("a key");
+                    table.index(IndexPosition(0)).encode(&[Value::Integer(id)], &mut key).expect("a key");
                     let changed = session.run(Isolation::Serializable, |transaction| {
-                        let row = transaction.find(table, 0, &key, ColumnSet::ALL)?.expect("rows stay");
+                        let row = transaction
+                            .find(table, IndexPosition(0), &key, ColumnSet::ALL)?
+                            .expect("rows stay");
                         let sum = Value::BigInt(transaction.bigint(table, row, 3) + 1);
                         let part = match changes_text {
                             true => (1, numbered(in_text(&transaction.value(table, row, 1)) + 1)),

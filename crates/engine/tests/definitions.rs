@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use support::*;
 
 /// The rows of an index as (kind, id), read through the index.
-fn by_index(database: &Database, table: &Arc<Table>, index: usize) -> Vec<(i32, i32)> {
+fn by_index(database: &Database, table: &Arc<Table>, index: IndexPosition) -> Vec<(i32, i32)> {
     let mut rows = Vec::new();
     let scanned = database.session().run(Isolation::Serializable, |transaction| {
         rows.clear();
@@ -433,10 +433,10 @@ fn sessions_let_go_of_a_dropped_table() {
         let mut session = database.session();
         session.set_keeps_tables(keeps);
         let mut key = Vec::new();
-        table.index(0).encode(&[Value::Integer(1)], &mut key).unwrap();
+        table.index(IndexPosition(0)).encode(&[Value::Integer(1)], &mut key).unwrap();
         let find = |session: &mut ankerdb_engine::Session, table: &Arc<Table>| {
             let found = session.run(Isolation::Serializable, |transaction| {
-                transaction.find(table, 0, &key, ColumnSet::of(&[A])).map(|row| row.is_some())
+                transaction.find(table, IndexPosition(0), &key, ColumnSet::of(&[A])).map(|row| row.is_some())
             });
             found.unwrap()
         };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use support::*;
 
 /// The position of the index that [`tens`] makes.
-const BY_TEN: usize = 2;
+const BY_TEN: IndexPosition = IndexPosition(2);
 
 /// `kind / 10` of rows whose `a` is zero. Fails for `kind` 13.
 struct Ten;

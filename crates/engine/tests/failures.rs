@@ -8,7 +8,7 @@
 use ankerdb_base::failpoint::{self, Failure};
 use ankerdb_base::{Result, RowId, SqlState};
 use ankerdb_engine::{
-    ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind, IndexStyle,
+    ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind, IndexPosition, IndexStyle,
 };
 use ankerdb_engine::{Isolation, KeyRange, Table, TableDefinition, Transaction, Value};
 use ankerdb_table::Storage;
@@ -103,7 +103,7 @@ impl Stage {
             rows.push((transaction.integer(table, row, 0), row));
             Ok(ControlFlow::Continue(()))
         };
-        transaction.scan_index(table, 0, &all, Direction::Forward, columns, note).unwrap();
+        transaction.scan_index(table, IndexPosition(0), &all, Direction::Forward, columns, note).unwrap();
         rows
     }
 

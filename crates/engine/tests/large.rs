@@ -81,8 +81,10 @@ fn turn_of_some(session: &mut Session, table: &Arc<Table>, level: Isolation) -> 
         let mut turns = Vec::new();
         for id in (0..ROWS).step_by(997) {
             let mut key = Vec::new();
-            table.index(0).encode(&[Value::BigInt(id)], &mut key)?;
-            let row = transaction.find(table, 0, &key, ColumnSet::of(&[1, 2]))?.expect("this row stays");
+            table.index(IndexPosition(0)).encode(&[Value::BigInt(id)], &mut key)?;
+            let row = transaction
+                .find(table, IndexPosition(0), &key, ColumnSet::of(&[1, 2]))?
+                .expect("this row stays");
             let turn = transaction.bigint(table, row, 1);
             assert_eq!(transaction.value(table, row, 2), text(turn));
             turns.push(turn);

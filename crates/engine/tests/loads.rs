@@ -85,7 +85,7 @@ impl Stage {
     }
 
     fn entries(&self) -> [usize; 2] {
-        [0, 1].map(|index| self.table.index(index).entry_count())
+        [0, 1].map(|index| self.table.index(IndexPosition(index)).entry_count())
     }
 }
 
@@ -101,7 +101,9 @@ fn scan(
         visit(transaction, row);
         Ok(ControlFlow::Continue(()))
     };
-    transaction.scan_index(table, index, range, Direction::Forward, columns, &mut note).unwrap();
+    transaction
+        .scan_index(table, IndexPosition(index), range, Direction::Forward, columns, &mut note)
+        .unwrap();
 }
 
 fn expected(ids: impl Iterator<Item = i32>, batch: i64) -> Vec<Vec<Value>> {
@@ -184,7 +186,7 @@ fn a_key_that_is_taken_takes_the_whole_load_back() {
 /// A transaction that has looked for rows where a load brings some cannot have been after it; one that has read a row can.
 #[test]
 fn loads_are_serializable_with_what_others_have_read() {
-    let key = |stage: &Stage, id: i32| support::key(&stage.table, 0, &[id]);
+    let key = |stage: &Stage, id: i32| support::key(&stage.table, IndexPosition(0), &[id]);
     type Read = fn(&Stage, &mut Transaction, &[u8]);
     let reads: [(Read, bool); 4] = [
         (
@@ -210,8 +212,10 @@ fn loads_are_serializable_with_what_others_have_read() {
         ),
         (
             |stage, reader, _| {
-                let there = support::key(&stage.table, 0, &[-1]);
-                assert!(reader.find(&stage.table, 0, &there, ColumnSet::ALL).unwrap().is_some());
+                let there = support::key(&stage.table, IndexPosition(0), &[-1]);
+                assert!(
+                    reader.find(&stage.table, IndexPosition(0), &there, ColumnSet::ALL).unwrap().is_some()
+                );
             },
             false,
         ),
@@ -284,8 +288,8 @@ fn check_whole(stage: &Stage) {
     assert!(count.is_multiple_of(10_000), "{count} rows in an index");
     for id in (0..120_000).step_by(10_000) {
         let both = [id, id + 9_999].map(|id| {
-            let key = support::key(&stage.table, 0, &[id]);
-            reader.find(&stage.table, 0, &key, ColumnSet::of(&[0])).unwrap().is_some()
+            let key = support::key(&stage.table, IndexPosition(0), &[id]);
+            reader.find(&stage.table, IndexPosition(0), &key, ColumnSet::of(&[0])).unwrap().is_some()
         });
         assert_eq!(both[0], both[1], "a part of a load is there");
     }

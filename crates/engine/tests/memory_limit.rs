@@ -72,8 +72,8 @@ impl Stage {
 
     fn find(&self, transaction: &mut Transaction, id: i32) -> Result<Option<RowId>> {
         let mut key = Vec::new();
-        self.table.index(0).encode(&[Value::Integer(id)], &mut key)?;
-        transaction.find(&self.table, 0, &key, ColumnSet::of(&[2]))
+        self.table.index(IndexPosition(0)).encode(&[Value::Integer(id)], &mut key)?;
+        transaction.find(&self.table, IndexPosition(0), &key, ColumnSet::of(&[2]))
     }
 
     /// Inserts in transactions of 100 rows until one is refused; the number of rows.

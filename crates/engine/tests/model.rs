@@ -258,8 +258,8 @@ fn new_row(id: i32, seed: u32) -> Vec<Value> {
 }
 
 fn find(transaction: &mut Transaction, table: &Arc<Table>, id: i32) -> Option<RowId> {
-    let key = support::key(table, 0, &[id]);
-    transaction.find(table, 0, &key, ColumnSet::ALL).unwrap()
+    let key = support::key(table, IndexPosition(0), &[id]);
+    transaction.find(table, IndexPosition(0), &key, ColumnSet::ALL).unwrap()
 }
 
 fn row(transaction: &Transaction, table: &Arc<Table>, row: RowId) -> Vec<Value> {
@@ -292,7 +292,7 @@ fn check_transaction(transaction: &mut Transaction, table: &Arc<Table>, state: &
         by_k.sort_by_key(|row| row[0].as_integer());
         assert_eq!(by_k, by_id);
         let mut key = Vec::new();
-        table.index(1).encode(&[Value::BigInt(1)], &mut key).unwrap();
+        table.index(IndexPosition(1)).encode(&[Value::BigInt(1)], &mut key).unwrap();
         let ones = scan(transaction, table, 1, &KeyRange::prefix(&key), direction).len();
         assert_eq!(ones, state.values().filter(|row| row[K] == Value::BigInt(1)).count());
     }
@@ -315,11 +315,17 @@ fn scan(
     direction: Direction,
 ) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
-    let scanned =
-        transaction.scan_index(table, index, range, direction, ColumnSet::ALL, &mut |transaction, found| {
+    let scanned = transaction.scan_index(
+        table,
+        IndexPosition(index),
+        range,
+        direction,
+        ColumnSet::ALL,
+        &mut |transaction, found| {
             rows.push(row(transaction, table, found));
             Ok(ControlFlow::Continue(()))
-        });
+        },
+    );
     scanned.unwrap();
     rows
 }

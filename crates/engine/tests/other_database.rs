@@ -12,18 +12,22 @@ use support::*;
 type Call = (&'static str, fn(&mut Transaction, &Arc<Table>, &[u8]) -> Result<()>);
 
 const CALLS: [Call; 13] = [
-    ("find", |own, table, key| own.find(table, 0, key, ColumnSet::ALL).map(drop)),
+    ("find", |own, table, key| own.find(table, IndexPosition(0), key, ColumnSet::ALL).map(drop)),
     ("find_all", |own, table, key| {
         let mut keys = KeyBatch::default();
         keys.push(key);
-        own.find_all(table, 0, &keys, ColumnSet::ALL, &mut Vec::new())
+        own.find_all(table, IndexPosition(0), &keys, ColumnSet::ALL, &mut Vec::new())
     }),
     ("scan_index", |own, table, key| {
         let range = KeyRange::exactly(key);
-        own.scan_index(table, 0, &range, Direction::Forward, ColumnSet::ALL, &mut |_, _| visited())
+        own.scan_index(table, IndexPosition(0), &range, Direction::Forward, ColumnSet::ALL, &mut |_, _| {
+            visited()
+        })
     }),
     ("scan_prefix", |own, table, key| {
-        own.scan_prefix(table, 0, key, Direction::Forward, ColumnSet::ALL, &mut |_, _| visited())
+        own.scan_prefix(table, IndexPosition(0), key, Direction::Forward, ColumnSet::ALL, &mut |_, _| {
+            visited()
+        })
     }),
     ("scan_table", |own, table, _| own.scan_table(table, ColumnSet::ALL, None, &mut |_, _| visited())),
     ("note_table_read", |own, table, _| own.note_table_read(table, ColumnSet::ALL, None)),
@@ -54,7 +58,7 @@ fn stage() -> (Database, Arc<Table>, Vec<u8>) {
     let table = items(&database, "items");
     fill(&database, &table, [item(1, 0, 0, 0)]);
     let mut key = Vec::new();
-    table.index(0).encode(&[Value::Integer(1)], &mut key).expect("a short key");
+    table.index(IndexPosition(0)).encode(&[Value::Integer(1)], &mut key).expect("a short key");
     (database, table, key)
 }
 
@@ -101,7 +105,7 @@ fn its_new_indexes_are_refused_for_good() {
     let index =
         IndexDefinition { name: "by_a".to_owned(), columns, ..foreign.index(BY_KIND).definition().clone() };
     other.create_index("items", index).expect("there is none");
-    let (by_a, range) = (BY_KIND + 1, KeyRange::all());
+    let (by_a, range) = (IndexPosition(BY_KIND.0 + 1), KeyRange::all());
     let outcome = database.session().try_run(Isolation::Serializable, |transaction| {
         let visit = &mut |_: &mut Transaction, _| visited();
         transaction.scan_index(&foreign, by_a, &range, Direction::Forward, ColumnSet::ALL, visit)
@@ -114,7 +118,7 @@ fn its_new_indexes_are_refused_for_good() {
 fn a_row_is_not_read_from_it() {
     let ((database, own, key), (_other, foreign, _)) = (stage(), stage());
     let outcome = database.session().run(Isolation::Serializable, |transaction| {
-        let row = transaction.find(&own, 0, &key, ColumnSet::ALL)?.expect("it is there");
+        let row = transaction.find(&own, IndexPosition(0), &key, ColumnSet::ALL)?.expect("it is there");
         Ok(transaction.bigint(&foreign, row, A))
     });
     panic!("read: {outcome:?}");

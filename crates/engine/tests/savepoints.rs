@@ -18,7 +18,7 @@ const ID: usize = 0;
 const CODE: usize = 1;
 const KIND: usize = 2;
 const NOTE: usize = 3;
-const BY_ID: usize = 0;
+const BY_ID: IndexPosition = IndexPosition(0);
 const IDS: i32 = 12;
 
 /// code, kind, note
@@ -85,13 +85,13 @@ struct Stage {
 }
 
 impl Stage {
-    fn key(&self, index: usize, value: i32) -> Vec<u8> {
+    fn key(&self, index: IndexPosition, value: i32) -> Vec<u8> {
         let mut key = Vec::new();
         self.table.index(index).encode(&[Value::Integer(value)], &mut key).unwrap();
         key
     }
 
-    fn find(&mut self, index: usize, value: i32) -> Option<RowId> {
+    fn find(&mut self, index: IndexPosition, value: i32) -> Option<RowId> {
         let key = self.key(index, value);
         self.transaction.find(&self.table, index, &key, ColumnSet::ALL).unwrap()
     }
@@ -174,7 +174,7 @@ impl Stage {
             assert_eq!(found, self.state.get(&id).map(|row| (id, row.clone())), "id {id}");
         }
         for code in 0..20 {
-            let found = self.find(CODE, code).map(|row| self.read(row));
+            let found = self.find(IndexPosition(CODE), code).map(|row| self.read(row));
             let known = self.state.iter().find(|(_, row)| row.0 == code);
             assert_eq!(found, known.map(|(id, row)| (*id, row.clone())), "code {code}");
         }
@@ -209,13 +209,13 @@ impl Stage {
 
     fn ids_of_kinds(&mut self, (low, high): (i32, i32)) -> Vec<i32> {
         let range = KeyRange {
-            lower: Bound::Included(self.key(KIND, low)),
-            upper: Bound::Included(self.key(KIND, high)),
+            lower: Bound::Included(self.key(IndexPosition(KIND), low)),
+            upper: Bound::Included(self.key(IndexPosition(KIND), high)),
         };
         let (table, mut ids) = (self.table.clone(), Vec::new());
         let scanned = self.transaction.scan_index(
             &table,
-            KIND,
+            IndexPosition(KIND),
             &range,
             Direction::Forward,
             ColumnSet::ALL,

@@ -31,8 +31,8 @@ impl Stage {
         transaction.commit().unwrap();
         transaction.begin(Isolation::RepeatableRead, false);
         let mut key = Vec::new();
-        stage.table.index(0).encode(&[Value::BigInt(1)], &mut key).unwrap();
-        let found = transaction.find(&stage.table, 0, &key, ColumnSet::EMPTY).unwrap();
+        stage.table.index(IndexPosition(0)).encode(&[Value::BigInt(1)], &mut key).unwrap();
+        let found = transaction.find(&stage.table, IndexPosition(0), &key, ColumnSet::EMPTY).unwrap();
         stage.row = found.expect("the row is there");
         stage
     }

@@ -12,7 +12,8 @@ use crate::schema::{ColumnDefinition, TableDefinition};
 use crate::segment::Placement;
 use crate::storage::Storage;
 use ankerdb_base::{
-    ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, SchemaId, SqlState, TableId, Timestamp,
+    ColumnSet, DatabaseId, Error, IndexPosition, ROWS_PER_BLOCK, Result, SchemaId, SqlState, TableId,
+    Timestamp,
 };
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
@@ -197,26 +198,26 @@ impl Table {
     }
 
     /// All index positions ever used, dropped ones and ones being built included: what commits go through.
-    pub fn all_indexes(&self) -> impl Iterator<Item = (usize, &Arc<Index>)> {
-        self.storage.indexes().iter().enumerate()
+    pub fn all_indexes(&self) -> impl Iterator<Item = (IndexPosition, &Arc<Index>)> {
+        self.storage.indexes().iter().enumerate().map(|(position, index)| (IndexPosition(position), index))
     }
 
     /// The indexes that commits maintain, with their positions.
-    pub fn maintained_indexes(&self) -> impl Iterator<Item = (usize, &Arc<Index>)> {
+    pub fn maintained_indexes(&self) -> impl Iterator<Item = (IndexPosition, &Arc<Index>)> {
         self.all_indexes().filter(|(_, index)| !index.is_dropped())
     }
 
     /// The indexes that queries may use, by position: positions never change, and those of dropped or unfinished
     /// indexes are left out.
-    pub fn usable_indexes(&self) -> impl Iterator<Item = (usize, &Arc<Index>)> {
+    pub fn usable_indexes(&self) -> impl Iterator<Item = (IndexPosition, &Arc<Index>)> {
         self.maintained_indexes().filter(|(_, index)| index.valid_from() < Timestamp::MAX)
     }
 
     /// The index at a position.
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "an index of a table, not indexing")]
-    pub fn index(&self, position: usize) -> &Arc<Index> {
-        self.storage.indexes().get(position).expect("index positions come from this table")
+    pub fn index(&self, position: IndexPosition) -> &Arc<Index> {
+        self.storage.indexes().get(position.0).expect("index positions come from this table")
     }
 
     /// Blocks so far.

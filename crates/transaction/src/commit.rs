@@ -39,7 +39,7 @@ use crate::retired::let_go;
 use crate::transaction::{Transaction, TransactionKind};
 use crate::worker::Worker;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
-use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoint};
+use ankerdb_base::{ColumnSet, Error, IndexPosition, Result, RowId, TableId, Timestamp, failpoint};
 use ankerdb_sync::memory_limit::{Claim, check_system};
 use ankerdb_sync::patience::Patience;
 use ankerdb_sync::row_set::RowKey;
@@ -441,7 +441,7 @@ impl Transaction {
     fn enter_key(
         &self,
         place: usize,
-        position: usize,
+        position: IndexPosition,
         index: &Index,
         row: RowId,
         progress: &mut CommitProgress,

@@ -6,14 +6,14 @@ use crate::key_filter::key_hash;
 use crate::own_keys::OwnKeys;
 use crate::pending_key::push_as_of;
 use crate::transaction::Transaction;
-use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
+use ankerdb_base::{ColumnSet, Error, IndexPosition, Result, RowId, SqlState};
 use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
 use crossbeam_epoch::Guard;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 impl Transaction {
-    pub(crate) fn usable<'t>(&self, table: &'t Table, position: usize) -> Result<&'t Index> {
+    pub(crate) fn usable<'t>(&self, table: &'t Table, position: IndexPosition) -> Result<&'t Index> {
         let index = table.index(position);
         if index.is_dropped() {
             let message = format!("index \"{}\" does not exist", index.definition().name);
@@ -68,7 +68,7 @@ impl Transaction {
     pub fn find(
         &mut self,
         table: &Arc<Table>,
-        index: usize,
+        index: IndexPosition,
         key: &[u8],
         columns: ColumnSet,
     ) -> Result<Option<RowId>> {
@@ -96,7 +96,7 @@ impl Transaction {
     pub fn find_all(
         &mut self,
         table: &Arc<Table>,
-        index: usize,
+        index: IndexPosition,
         keys: &KeyBatch,
         columns: ColumnSet,
         rows: &mut Vec<Option<RowId>>,
@@ -157,7 +157,7 @@ impl Transaction {
     pub(crate) fn note_lookup(
         &mut self,
         number: usize,
-        position: usize,
+        position: IndexPosition,
         index: &Index,
         key: &[u8],
         columns: ColumnSet,
@@ -173,7 +173,12 @@ impl Transaction {
     }
 
     /// The keys of pending rows that come from this transaction.
-    pub(crate) fn own_keys(&mut self, number: usize, position: usize, index: &Index) -> Result<&OwnKeys> {
+    pub(crate) fn own_keys(
+        &mut self,
+        number: usize,
+        position: IndexPosition,
+        index: &Index,
+    ) -> Result<&OwnKeys> {
         let (table, at, interrupt) = (&self.tables[number], self.read_at(), &self.interrupt);
         let push_key = push_as_of(table, index, at);
         self.writes.own_keys((number, position), index, push_key, || interrupt.check())
@@ -183,7 +188,7 @@ impl Transaction {
     pub(crate) fn may_have_key(
         &mut self,
         number: usize,
-        position: usize,
+        position: IndexPosition,
         index: &Index,
         hash: u64,
     ) -> Result<bool> {

@@ -15,7 +15,7 @@
 use crate::read_set::{KeyRange, RowFilter};
 use crate::references::{LostKey, Orphan, References};
 use crate::transaction::Transaction;
-use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId};
+use ankerdb_base::{ColumnSet, Error, IndexPosition, Result, RowId, SqlState, TableId};
 use ankerdb_index::Direction;
 use ankerdb_sync::memory_limit::Claim;
 use ankerdb_table::{ForeignKey, Index, IndexDefinition, IndexKind, Reference, ReferentialAction, Table};
@@ -311,7 +311,7 @@ impl Transaction {
     }
 
     /// An index of the child that begins with the columns of a foreign key.
-    fn index_of(&self, child: &Table, foreign: &ForeignKey) -> Option<(usize, Arc<Index>)> {
+    fn index_of(&self, child: &Table, foreign: &ForeignKey) -> Option<(IndexPosition, Arc<Index>)> {
         let count = foreign.columns.len();
         let begins = |index: &Index| {
             let IndexDefinition { columns, kind, .. } = index.definition();

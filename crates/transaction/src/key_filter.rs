@@ -4,7 +4,7 @@
 //! always none has. A set of hashes answers that for a few nanoseconds and eight bytes a row. Hashes are never taken out,
 //! when a pending row changes its key or goes, so the answer "maybe" is looked into with the keys themselves (`own_keys`).
 
-use ankerdb_base::{ColumnSet, Error, Result};
+use ankerdb_base::{ColumnSet, Error, IndexPosition, Result};
 use ankerdb_sync::number_map::NumberSet;
 use std::collections::TryReserveError;
 
@@ -28,7 +28,7 @@ pub(crate) fn key_hash(key: &[u8]) -> u64 {
 /// Hashes of keys of pending rows in one index.
 pub(crate) struct KeyFilter {
     /// The number of the table, and the position of the index.
-    pub place: (usize, usize),
+    pub place: (usize, IndexPosition),
     key_columns: ColumnSet,
     hashes: NumberSet<u64>,
     /// Writes whose keys are in it: the first ones.
@@ -38,7 +38,7 @@ pub(crate) struct KeyFilter {
 }
 
 impl KeyFilter {
-    pub(crate) fn new(place: (usize, usize), key_columns: ColumnSet) -> KeyFilter {
+    pub(crate) fn new(place: (usize, IndexPosition), key_columns: ColumnSet) -> KeyFilter {
         KeyFilter { place, key_columns, hashes: NumberSet::default(), absorbed: 0, changed: Vec::new() }
     }
 

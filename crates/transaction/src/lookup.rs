@@ -4,7 +4,7 @@
 //! Made once, when a transaction that has read a lot is about to be validated, and before it draws a timestamp: making
 //! it costs as much as a part of the reading did. Transactions that have read little are matched without.
 
-use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId};
+use ankerdb_base::{ColumnSet, Error, IndexPosition, Result, RowId, TableId};
 use ankerdb_sync::number_map::NumberMap;
 use ankerdb_sync::row_set::RowKey;
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,7 @@ pub(crate) struct Lookup {
     /// The columns looked at of each row.
     rows: NumberMap<RowKey, ColumnSet>,
     /// By table and position of the index, with the table's number.
-    ranges: HashMap<(TableId, usize), (usize, Ranges)>,
+    ranges: HashMap<(TableId, IndexPosition), (usize, Ranges)>,
     /// The columns looked at in all rows of a table.
     tables: NumberMap<u32, ColumnSet>,
 }
@@ -37,7 +37,7 @@ impl Lookup {
     pub(crate) fn add_range(
         &mut self,
         (table, number): (TableId, usize),
-        index: usize,
+        index: IndexPosition,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
     ) {
         let (_, ranges) = self.ranges.entry((table, index)).or_insert((number, Ranges::default()));
@@ -45,7 +45,7 @@ impl Lookup {
     }
 
     /// The indexes in which ranges were read: numbers of tables, positions.
-    pub(crate) fn indexes(&self) -> impl Iterator<Item = (usize, usize)> {
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = (usize, IndexPosition)> {
         self.ranges.iter().map(|((_, index), (number, _))| (*number, *index))
     }
 
@@ -61,7 +61,7 @@ impl Lookup {
     }
 
     /// Whether the key lies in a range that was read.
-    pub(crate) fn has_range(&self, table: TableId, index: usize, key: &[u8]) -> bool {
+    pub(crate) fn has_range(&self, table: TableId, index: IndexPosition, key: &[u8]) -> bool {
         self.ranges.get(&(table, index)).is_some_and(|(_, ranges)| ranges.contains(key))
     }
 

@@ -14,7 +14,7 @@
 //! row 7       key 5 ───┼── key 5 becomes 9 ──► ended at 1, kept for the scan    key 9 from 1: not for the scan
 //! ```
 
-use ankerdb_base::{ColumnSet, Error, Result, RowId};
+use ankerdb_base::{ColumnSet, Error, IndexPosition, Result, RowId};
 use ankerdb_index::Direction;
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -91,7 +91,7 @@ const ALWAYS: u64 = u64::MAX;
 /// Keys of pending rows in one index.
 pub(crate) struct OwnKeys {
     /// The number of the table, and the position of the index.
-    pub place: (usize, usize),
+    pub place: (usize, IndexPosition),
     key_columns: ColumnSet,
     /// Entries, and the turns in which they ended.
     entries: BTreeMap<Entry, u64>,
@@ -108,7 +108,7 @@ pub(crate) struct OwnKeys {
 }
 
 impl OwnKeys {
-    pub(crate) fn new(place: (usize, usize), key_columns: ColumnSet) -> OwnKeys {
+    pub(crate) fn new(place: (usize, IndexPosition), key_columns: ColumnSet) -> OwnKeys {
         OwnKeys {
             place,
             key_columns,
@@ -263,7 +263,7 @@ const BATCH: usize = 256;
 
 /// A scan of the keys between two bounds as of the turn in which it began.
 pub(crate) struct OwnScan {
-    pub place: (usize, usize),
+    pub place: (usize, IndexPosition),
     turn: u64,
     lower: Bound<Entry>,
     upper: Bound<Entry>,
@@ -276,7 +276,7 @@ pub(crate) struct OwnScan {
 
 impl OwnScan {
     pub(crate) fn new(
-        place: (usize, usize),
+        place: (usize, IndexPosition),
         turn: u64,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
@@ -369,7 +369,7 @@ mod tests {
 
     /// The rows found by scans both ways.
     fn found(own: &OwnKeys, bounds: Bounds, turn: u64) -> Vec<u64> {
-        let scan = |direction| rest(&mut OwnScan::new((0, 0), turn, bounds, direction), own);
+        let scan = |direction| rest(&mut OwnScan::new((0, IndexPosition(0)), turn, bounds, direction), own);
         let (forward, mut backward) = (scan(Direction::Forward), scan(Direction::Backward));
         backward.reverse();
         assert_eq!(forward, backward);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     fn filled(keys: &[u8]) -> OwnKeys {
-        let mut own = OwnKeys::new((0, 0), ColumnSet::of(&[1]));
+        let mut own = OwnKeys::new((0, IndexPosition(0)), ColumnSet::of(&[1]));
         for (write, key) in keys.iter().enumerate() {
             own.set(write, Some(&[*key]), RowId(10 + write as u64), 0);
         }
@@ -411,7 +411,7 @@ mod tests {
     fn a_scan_sees_the_keys_as_they_were_when_it_began() {
         let mut own = filled(&[1, 2, 3, 4, 5, 6, 7, 8]);
         own.open_scan();
-        let mut scan = OwnScan::new((0, 0), 0, ALL, Direction::Forward);
+        let mut scan = OwnScan::new((0, IndexPosition(0)), 0, ALL, Direction::Forward);
         assert_eq!(scan.next_if(Some(&own), |_| true), Some(RowId(10)));
         assert_eq!(scan.next_if(Some(&own), |key| key == [9]), None, "not wanted yet");
         // The visitor moves what it has visited ahead, ends and moves others, and adds one.
@@ -430,15 +430,19 @@ mod tests {
 
     #[test]
     fn a_scan_looks_at_what_it_visits_and_a_few_more() {
-        let mut own = OwnKeys::new((0, 0), ColumnSet::ALL);
+        let mut own = OwnKeys::new((0, IndexPosition(0)), ColumnSet::ALL);
         for write in 0..10_000u64 {
             own.set(write as usize, Some(&write.to_be_bytes()), RowId(write), 0);
         }
         for number in 0..1_000u64 {
             let (first, last) = ((number * 7).to_be_bytes(), (number * 7 + 2).to_be_bytes());
             assert_eq!(found(&own, (Bound::Included(&first), Bound::Included(&last)), 0).len(), 3);
-            let mut ahead =
-                OwnScan::new((0, 0), 0, (Bound::Included(&first), Bound::Unbounded), Direction::Forward);
+            let mut ahead = OwnScan::new(
+                (0, IndexPosition(0)),
+                0,
+                (Bound::Included(&first), Bound::Unbounded),
+                Direction::Forward,
+            );
             assert_eq!(ahead.next_if(Some(&own), |_| true), Some(RowId(number * 7)));
             assert_eq!(own.get(&first), Some(RowId(number * 7)));
         }

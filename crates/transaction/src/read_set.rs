@@ -18,7 +18,7 @@
 
 use crate::lookup::Lookup;
 use crate::record::{CommitRecord, WriteRecord};
-use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp};
+use ankerdb_base::{ColumnSet, Error, IndexPosition, Result, RowId, TableId, Timestamp};
 use ankerdb_index::Direction;
 use ankerdb_memory::release;
 use ankerdb_sync::interrupt::Interrupt;
@@ -111,7 +111,7 @@ pub(crate) struct RangeRead {
     /// The table, and its number in the transaction's `TouchedTables`.
     pub table: TableId,
     pub number: usize,
-    pub index: usize,
+    pub index: IndexPosition,
     lower: Bound<Piece>,
     upper: Bound<Piece>,
 }
@@ -271,7 +271,7 @@ impl ReadSet {
     }
 
     /// The indexes in which ranges were read: numbers of tables, positions. Not many more than there are.
-    pub(crate) fn indexes(&self) -> impl Iterator<Item = (usize, usize)> {
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = (usize, IndexPosition)> {
         let few = if self.lookup().is_some() { &[][..] } else { &self.ranges[..] };
         let many = self.lookup().into_iter().flat_map(Lookup::indexes);
         few.iter().map(|read| (read.number, read.index)).chain(many)
@@ -319,7 +319,7 @@ impl ReadSet {
     pub(crate) fn add_range(
         &mut self,
         (table, number): (TableId, usize),
-        index: usize,
+        index: IndexPosition,
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
     ) {

@@ -1,6 +1,6 @@
 //! What a commit wrote, as other transactions match it against what they have read.
 
-use ankerdb_base::{Error, Result, RowId, SqlState, TableId, failpoint};
+use ankerdb_base::{Error, IndexPosition, Result, RowId, SqlState, TableId, failpoint};
 use ankerdb_memory::release;
 use ankerdb_table::RowChange;
 
@@ -143,7 +143,7 @@ impl CommitRecord {
     /// and the number of the key. 54000 if the key is longer than any index takes.
     pub(crate) fn add_key<T>(
         &mut self,
-        index: usize,
+        index: IndexPosition,
         push: impl FnOnce(&mut Vec<u8>) -> Result<T>,
     ) -> Result<(T, usize)> {
         let reserved =
@@ -155,7 +155,7 @@ impl CommitRecord {
         let start = self.bytes.len();
         let pushed = push(&mut self.bytes)?;
         let length = u32::try_from(self.bytes.len() - start).map_err(|_| key_too_long())?;
-        self.keys.push(KeyRecord { start, length, index: index as u32 });
+        self.keys.push(KeyRecord { start, length, index: index.0 as u32 });
         let write = self.writes.last_mut().expect("a key belongs to a written row");
         write.key_count += 1;
         self.keyed_tables |= table_bit(write.table);
@@ -163,13 +163,13 @@ impl CommitRecord {
     }
 
     /// A key by its number, and the position of its index.
-    pub(crate) fn key(&self, number: usize) -> (usize, &[u8]) {
+    pub(crate) fn key(&self, number: usize) -> (IndexPosition, &[u8]) {
         let key = &self.keys[number];
-        (key.index as usize, &self.bytes[key.start..key.start + key.length as usize])
+        (IndexPosition(key.index as usize), &self.bytes[key.start..key.start + key.length as usize])
     }
 
     /// The keys that a row got or lost, with the positions of their indexes.
-    pub(crate) fn keys(&self, write: &WriteRecord) -> impl Iterator<Item = (usize, &[u8])> {
+    pub(crate) fn keys(&self, write: &WriteRecord) -> impl Iterator<Item = (IndexPosition, &[u8])> {
         (write.first_key..write.first_key + write.key_count as usize).map(|number| self.key(number))
     }
 }
@@ -200,9 +200,9 @@ mod tests {
             bytes.extend_from_slice(b"key");
             Ok(())
         };
-        let ((), number) = record.add_key(3, push).unwrap();
-        assert_eq!(record.key(number), (3, &b"key"[..]));
-        assert!(record.keys(&record.writes[0]).eq([(3, &b"key"[..])]));
+        let ((), number) = record.add_key(IndexPosition(3), push).unwrap();
+        assert_eq!(record.key(number), (IndexPosition(3), &b"key"[..]));
+        assert!(record.keys(&record.writes[0]).eq([(IndexPosition(3), &b"key"[..])]));
     }
 
     /// So many zeroes that the system maps them, with room behind them.
@@ -225,7 +225,7 @@ mod tests {
             .filter(|row| record.may_have_written(table, RowId::new(BlockNumber(100), row % 8192)));
         assert!(strangers.count() < 300, "two bits of sixteen a row tell strangers apart");
         assert!(!record.may_have_keys(table));
-        record.add_key(0, |_| Ok(())).unwrap();
+        record.add_key(IndexPosition(0), |_| Ok(())).unwrap();
         assert!(record.may_have_keys(table) && !record.may_have_keys(other));
     }
 }

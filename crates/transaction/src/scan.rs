@@ -11,7 +11,7 @@ use crate::own_keys::OwnScan;
 use crate::read_set::{KeyRange, RowFilter, end_of_prefix};
 use crate::transaction::{BeforeReads, Transaction};
 use crate::write_set::WriteKind;
-use ankerdb_base::{BlockNumber, ColumnSet, Result, RowId, Timestamp};
+use ankerdb_base::{BlockNumber, ColumnSet, IndexPosition, Result, RowId, Timestamp};
 use ankerdb_index::Direction;
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
@@ -85,7 +85,7 @@ impl Transaction {
     fn open_own_scan(
         &mut self,
         number: usize,
-        position: usize,
+        position: IndexPosition,
         index: &Index,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
@@ -105,7 +105,7 @@ impl Transaction {
     pub fn scan_prefix(
         &mut self,
         table: &Arc<Table>,
-        index: usize,
+        index: IndexPosition,
         prefix: &[u8],
         direction: Direction,
         columns: ColumnSet,
@@ -128,7 +128,7 @@ impl Transaction {
     pub fn scan_index(
         &mut self,
         table: &Arc<Table>,
-        index: usize,
+        index: IndexPosition,
         range: &KeyRange,
         direction: Direction,
         columns: ColumnSet,
@@ -140,7 +140,7 @@ impl Transaction {
     fn scan_bounds(
         &mut self,
         table: &Arc<Table>,
-        index: usize,
+        index: IndexPosition,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
         columns: ColumnSet,
@@ -169,7 +169,7 @@ impl Transaction {
     #[expect(clippy::too_many_arguments, reason = "the rest of the function above, named")]
     fn scan_merged(
         &mut self,
-        (number, position): (usize, usize),
+        (number, position): (usize, IndexPosition),
         index: &Index,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,

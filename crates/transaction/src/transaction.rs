@@ -15,7 +15,7 @@ use crate::stale::Stale;
 use crate::touched_tables::TouchedTables;
 use crate::worker::Worker;
 use crate::write_set::{ROWS_KEPT, WriteKind, WriteSet};
-use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
+use ankerdb_base::{ColumnSet, Error, IndexPosition, Result, RowId, SqlState, TableId, Timestamp};
 use ankerdb_memory::{account, emergency_pool, release};
 use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot, reader_slot};
 use ankerdb_sync::interrupt::Interrupt;
@@ -121,7 +121,7 @@ pub(crate) struct CommitBuffers {
     /// The key of a new row, being checked.
     pub key: Vec<u8>,
     /// Hashes of the keys of a new row that have been checked, with the positions of their indexes.
-    pub checked_keys: Vec<(usize, u64)>,
+    pub checked_keys: Vec<(IndexPosition, u64)>,
     pub progress: CommitProgress,
     /// What the log is told.
     pub redo: Redo,
@@ -344,7 +344,7 @@ impl Transaction {
     pub(crate) fn note_range(
         &mut self,
         number: usize,
-        index: usize,
+        index: IndexPosition,
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
     ) {

@@ -6,7 +6,7 @@ use crate::key_filter::key_hash;
 use crate::refusal::duplicate_key;
 use crate::transaction::Transaction;
 use crate::write_set::Purpose;
-use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
+use ankerdb_base::{ColumnSet, Error, IndexPosition, Result, RowId, SqlState};
 use ankerdb_table::{Cell, CellLayout, Index, Table};
 use ankerdb_value::{DataType, Number, Value, ValueRef, json};
 use std::sync::Arc;
@@ -204,7 +204,7 @@ impl Transaction {
     fn check_key_is_free(
         &mut self,
         table: &Arc<Table>,
-        position: usize,
+        position: IndexPosition,
         index: &Index,
         myself: Option<RowId>,
         value: &dyn Fn(usize) -> Value,
@@ -228,7 +228,7 @@ impl Transaction {
     fn row_with_key(
         &mut self,
         table: &Arc<Table>,
-        position: usize,
+        position: IndexPosition,
         index: &Index,
         key: &[u8],
         myself: Option<RowId>,

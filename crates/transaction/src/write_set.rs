@@ -7,7 +7,7 @@ use crate::key_filter::{KeyFilter, key_hash};
 use crate::own_keys::{OwnKeys, OwnScan};
 use crate::places::{Places, RowName};
 use crate::undo::UndoLog;
-use ankerdb_base::{ColumnSet, Result, RowId};
+use ankerdb_base::{ColumnSet, IndexPosition, Result, RowId};
 use ankerdb_index::Direction;
 use ankerdb_memory::release;
 use ankerdb_sync::row_set::{RowKey, RowSet};
@@ -521,7 +521,7 @@ impl WriteSet {
     /// `check` ends the work early with its error.
     pub(crate) fn own_keys(
         &mut self,
-        place: (usize, usize),
+        place: (usize, IndexPosition),
         index: &Index,
         push_key: impl Fn(&WriteSet, &Write, &mut Vec<u8>) -> bool,
         check: impl Fn() -> Result<()>,
@@ -581,7 +581,7 @@ impl WriteSet {
     /// [closed](Self::close_scan).
     pub(crate) fn open_scan(
         &mut self,
-        place: (usize, usize),
+        place: (usize, IndexPosition),
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
     ) -> OwnScan {
@@ -612,7 +612,7 @@ impl WriteSet {
     /// transaction. Parameters as of [`own_keys`](Self::own_keys); costs some nanoseconds.
     pub(crate) fn may_have_key(
         &mut self,
-        place: (usize, usize),
+        place: (usize, IndexPosition),
         index: &Index,
         hash: u64,
         push_key: impl Fn(&WriteSet, &Write, &mut Vec<u8>) -> bool,
@@ -654,7 +654,7 @@ impl WriteSet {
     }
 
     /// Tells the filter of a unique index what key a new row has, so that it need not be encoded again.
-    pub(crate) fn note_key(&mut self, place: (usize, usize), row: RowId, hash: u64) {
+    pub(crate) fn note_key(&mut self, place: (usize, IndexPosition), row: RowId, hash: u64) {
         let filter = self.key_filters.iter_mut().find(|filter| filter.place == place);
         if let (Some(filter), Some(write)) = (filter, row.provisional_number()) {
             filter.add_next(write, hash);

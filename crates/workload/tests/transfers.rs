@@ -1,8 +1,8 @@
 //! Money moves between accounts while snapshots add it up: the sum never changes.
 
 use ankerdb_engine::{
-    ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, ReadView, Result, Table,
-    TableDefinition, Transaction, Value,
+    ColumnDefinition, ColumnSet, DataType, Database, Error, IndexPosition, Isolation, ReadView, Result,
+    Table, TableDefinition, Transaction, Value,
 };
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use ankerdb_value::push_integer;
@@ -47,7 +47,7 @@ fn transfer(
     for (id, change) in [(from, -amount), (to, amount)] {
         let mut key = Vec::new();
         push_integer(&mut key, id);
-        let row = transaction.find(table, 0, &key, ColumnSet::of(&[BALANCE]))?;
+        let row = transaction.find(table, IndexPosition(0), &key, ColumnSet::of(&[BALANCE]))?;
         let row = row.ok_or_else(|| Error::internal("no such account"))?;
         let balance = transaction.bigint(table, row, BALANCE) + change;
         transaction.update(table, row, vec![(BALANCE, Value::BigInt(balance))])?;

@@ -19,7 +19,8 @@ use crate::transaction::{Inner, Transaction, WriteMode};
 use crate::value::{FromValue, number_text, stored};
 use crate::values::{Target, Values};
 use ankerdb_engine::{
-    Cell, ColumnDefinition, ColumnSet, DataType, Isolation, LockWait, Locked, Result as EngineResult,
+    Cell, ColumnDefinition, ColumnSet, DataType, IndexPosition, Isolation, LockWait, Locked,
+    Result as EngineResult,
 };
 use ankerdb_engine::{RowId, SqlState, Table, Value, ValueRef};
 use std::fmt;
@@ -207,7 +208,12 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// Writes to the row with this key in a unique index, looked up again as often as it has changed before it was
     /// locked. Returns whether there is one.
     #[inline]
-    fn at_key(&self, index: usize, key: &impl Values, write: impl Fn(RowId) -> Result<bool>) -> Result<bool> {
+    fn at_key(
+        &self,
+        index: IndexPosition,
+        key: &impl Values,
+        write: impl Fn(RowId) -> Result<bool>,
+    ) -> Result<bool> {
         while let Some(row) = self.find(index, key)? {
             if write(row)? {
                 return Ok(true);
@@ -218,7 +224,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
 
     /// The position of the index of the primary key.
     #[inline]
-    pub(crate) fn primary_key(&self) -> Result<usize> {
+    pub(crate) fn primary_key(&self) -> Result<IndexPosition> {
         // It exists from the beginning and is never dropped.
         let primary = self.table.all_indexes().find(|(_, index)| index.definition().primary);
         primary.map(|(position, _)| position).ok_or_else(|| {
@@ -229,7 +235,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
 
     /// The row with this key in a unique index. NULL equals nothing.
     #[inline]
-    pub(crate) fn find(&self, index: usize, key: &impl Values) -> Result<Option<RowId>> {
+    pub(crate) fn find(&self, index: IndexPosition, key: &impl Values) -> Result<Option<RowId>> {
         let parts = self.table.index(index).part_count();
         if key.count() != parts {
             return Err(key_length(key.count(), parts));
@@ -246,7 +252,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// A key, or its first parts, as bytes in the transaction's buffer, which goes back when it has been used. `None`
     /// for one with NULL.
     #[inline]
-    pub(crate) fn encoded(&self, index: usize, key: &impl Values) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn encoded(&self, index: IndexPosition, key: &impl Values) -> Result<Option<Vec<u8>>> {
         let index = self.table.index(index);
         let mut bytes = self.transaction.with(|inner| Ok(std::mem::take(&mut *inner.key)))?;
         bytes.clear();

@@ -5,7 +5,7 @@ use super::*;
 use crate::{
     Check, ColumnDefinition, ColumnSet, DataType, Isolation, SqlState, Table, TableDefinition, Value,
 };
-use ankerdb_base::{BlockNumber, RowId};
+use ankerdb_base::{BlockNumber, IndexPosition, RowId};
 use ankerdb_table::{Entries, ReadAt, Storage};
 
 const ROWS: i32 = 3_000;
@@ -41,7 +41,7 @@ fn wrong(database: &Database) -> (Vec<String>, u64) {
 fn entry(table: &Table, index: usize, id: i32) -> (Vec<u8>, RowId) {
     let storage = Storage::of(table);
     let row = RowId::new(BlockNumber(0), id as usize);
-    let key = storage.key_at(table.index(index), row, ReadAt::Newest, &crossbeam_epoch::pin());
+    let key = storage.key_at(table.index(IndexPosition(index)), row, ReadAt::Newest, &crossbeam_epoch::pin());
     (key.expect("it has one").expect("it exists").0, row)
 }
 
@@ -60,7 +60,7 @@ fn an_entry_that_is_gone_is_missed() {
         let database = Database::new();
         let table = table(&database, is_hashed);
         let (key, row) = entry(&table, 1, 12);
-        assert!(Entries::of(table.index(1)).remove(&key, row.0));
+        assert!(Entries::of(table.index(IndexPosition(1))).remove(&key, row.0));
         let (mut found, count) = wrong(&database);
         found.sort();
         assert_eq!(
@@ -82,7 +82,7 @@ fn an_entry_under_another_key_is_told_from_both_sides() {
         let database = Database::new();
         let table = table(&database, is_hashed);
         let ((key, row), (other, _)) = (entry(&table, 1, 12), entry(&table, 1, 13));
-        let entries = Entries::of(table.index(1));
+        let entries = Entries::of(table.index(IndexPosition(1)));
         assert!(entries.remove(&key, row.0) && entries.insert(&other, row.0).expect("there is room"));
         let (mut found, count) = wrong(&database);
         found.sort();
@@ -107,7 +107,7 @@ fn an_entry_of_no_row_is_one_too_many() {
     let table = table(&database, false);
     let (key, _) = entry(&table, 0, 7);
     for row in [RowId::new(BlockNumber(0), ROWS as usize + 50), RowId::new(BlockNumber(900), 3)] {
-        assert!(Entries::of(table.index(0)).insert(&key, row.0).expect("there is room"));
+        assert!(Entries::of(table.index(IndexPosition(0))).insert(&key, row.0).expect("there is room"));
     }
     let (mut found, count) = wrong(&database);
     found.sort();

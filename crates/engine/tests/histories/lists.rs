@@ -207,9 +207,16 @@ impl Actor<'_> {
         };
         let columns = ColumnSet::of(&[0, LIST]);
         if by_key {
-            let bound = |id: i32| Bound::Included(key(&table, 0, &[id]));
+            let bound = |id: i32| Bound::Included(key(&table, IndexPosition(0), &[id]));
             let range = KeyRange { lower: bound(low), upper: bound(high) };
-            self.transaction.scan_index(&table, 0, &range, Direction::Forward, columns, &mut visit)?;
+            self.transaction.scan_index(
+                &table,
+                IndexPosition(0),
+                &range,
+                Direction::Forward,
+                columns,
+                &mut visit,
+            )?;
         } else {
             let is_in_use: RowFilter =
                 Arc::new(move |column| matches!(column(0), Value::Integer(id) if (low..=high).contains(&id)));

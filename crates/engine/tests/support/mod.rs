@@ -54,8 +54,8 @@ pub(crate) const A: usize = 1;
 pub(crate) const B: usize = 2;
 pub(crate) const KIND: usize = 3;
 /// Positions of its indexes.
-pub(crate) const BY_ID: usize = 0;
-pub(crate) const BY_KIND: usize = 1;
+pub(crate) const BY_ID: IndexPosition = IndexPosition(0);
+pub(crate) const BY_KIND: IndexPosition = IndexPosition(1);
 
 pub(crate) const LEVELS: [Isolation; 4] = [
     Isolation::ReadUncommitted,
@@ -91,7 +91,7 @@ pub(crate) fn item(id: i32, a: i64, b: i64, kind: i32) -> Vec<Value> {
 }
 
 /// The encoded key of integers.
-pub(crate) fn key(table: &Table, index: usize, values: &[i32]) -> Vec<u8> {
+pub(crate) fn key(table: &Table, index: IndexPosition, values: &[i32]) -> Vec<u8> {
     let values: Vec<Value> = values.iter().map(|value| Value::Integer(*value)).collect();
     let mut key = Vec::new();
     table.index(index).encode(&values, &mut key).unwrap();
@@ -99,7 +99,7 @@ pub(crate) fn key(table: &Table, index: usize, values: &[i32]) -> Vec<u8> {
 }
 
 /// The keys from `low` to `high`, both included.
-pub(crate) fn range(table: &Table, index: usize, low: i32, high: i32) -> KeyRange {
+pub(crate) fn range(table: &Table, index: IndexPosition, low: i32, high: i32) -> KeyRange {
     KeyRange {
         lower: std::ops::Bound::Included(key(table, index, &[low])),
         upper: std::ops::Bound::Included(key(table, index, &[high])),

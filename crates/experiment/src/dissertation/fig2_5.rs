@@ -12,8 +12,8 @@ use crate::harness::{Harness, unless_stopped};
 use crate::tpch::TpcH;
 use crate::tpch::schema::{NAMES, lineitem, orders, part};
 use ankerdb_engine::{
-    ColumnSet, Configuration, Error, Isolation, Result, Session, Snapshot, SnapshotStrategy, TightLoops,
-    Value,
+    ColumnSet, Configuration, Error, IndexPosition, Isolation, Result, Session, Snapshot, SnapshotStrategy,
+    TightLoops, Value,
 };
 use ankerdb_measure::latency::median;
 use std::time::{Duration, Instant};
@@ -157,8 +157,8 @@ fn change(world: &TpcH, session: &mut Session, table: usize, keys: &[Vec<Value>]
         let mut key = Vec::with_capacity(16);
         for values in keys {
             key.clear();
-            relation.index(0).encode(values, &mut key)?;
-            let row = transaction.find(relation, 0, &key, ColumnSet::of(&[column]))?;
+            relation.index(IndexPosition(0)).encode(values, &mut key)?;
+            let row = transaction.find(relation, IndexPosition(0), &key, ColumnSet::of(&[column]))?;
             let row = row.ok_or_else(|| Error::internal(format!("a row of {} is missing", NAMES[table])))?;
             let value = match transaction.value(relation, row, column) {
                 Value::Double(amount) => Value::Double(amount + 1.0),

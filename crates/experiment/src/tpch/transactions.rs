@@ -9,7 +9,7 @@ use super::TpcH;
 use super::load::Keys;
 use super::schema::{Tables, lineitem, orders, part};
 use crate::tpcc::pause;
-use ankerdb_engine::{ColumnSet, Error, Isolation, Result, Session, Value};
+use ankerdb_engine::{ColumnSet, Error, IndexPosition, Isolation, Result, Session, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -91,7 +91,7 @@ impl Client {
             1 => vec![Value::BigInt(self.keys.orders[self.random.usize(..self.keys.orders.len())])],
             _ => vec![Value::BigInt(self.keys.part[self.random.usize(..self.keys.part.len())])],
         };
-        self.tables.table(table).index(0).encode(&values, &mut self.key)
+        self.tables.table(table).index(IndexPosition(0)).encode(&values, &mut self.key)
     }
 
     /// The parameter of a change.
@@ -109,7 +109,7 @@ impl Client {
     fn update(&mut self, table: usize, column: usize, change: &Chosen) -> Result<()> {
         let (table, key) = (self.tables.table(table), &self.key);
         self.session.try_run(self.isolation, |transaction| {
-            let row = transaction.find(table, 0, key, ColumnSet::of(&[column]))?;
+            let row = transaction.find(table, IndexPosition(0), key, ColumnSet::of(&[column]))?;
             let row = row.ok_or_else(|| Error::internal(format!("a row of {} is missing", table.name())))?;
             let value = change.applied_to(transaction.value(table, row, column));
             transaction.update(table, row, vec![(column, value)])

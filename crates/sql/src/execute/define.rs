@@ -14,8 +14,8 @@ use super::view::{create_view, drop_relations};
 use crate::plan::default::resolved;
 use crate::plan::{Definition, NewPart, NewTable};
 use ankerdb_engine::{
-    Definitions, Error, NameRef, Object, Part, RelationName, Result, SequenceDefinition, Subject,
-    TableDefinition,
+    Definitions, Error, IndexPosition, NameRef, Object, Part, RelationName, Result, SequenceDefinition,
+    Subject, TableDefinition,
 };
 
 /// Changes the catalog of the transaction; returns the command tag. After an error the caller takes back what was done. The
@@ -110,7 +110,7 @@ fn define_table(defining: &mut Defining, new: &NewTable) -> Result<()> {
         .iter()
         .try_for_each(|clause| add_foreign_key(defining, &name, clause, true).map(drop))?;
     let table = defining.definitions.catalog()?.table(&name)?;
-    let index = |position: usize| table.index(position).definition().name.clone();
+    let index = |position: usize| table.index(IndexPosition(position)).definition().name.clone();
     for (part, text) in &new.comments {
         let part = match part {
             NewPart::Column(column) => Part::Column(*column),

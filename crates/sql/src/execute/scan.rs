@@ -6,7 +6,9 @@ use crate::expression::types::convert_exactly;
 use crate::expression::{Context, Expression, evaluate, is_true};
 use crate::materialized_table::check_populated;
 use crate::plan::access::{Access, Among, IndexRange, IndexUse, KeyBound, KeyPart};
-use ankerdb_engine::{ColumnSet, Direction, KeyRange, Result, RowFilter, RowId, Table, Transaction, Value};
+use ankerdb_engine::{
+    ColumnSet, Direction, IndexPosition, KeyRange, Result, RowFilter, RowId, Table, Transaction, Value,
+};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
@@ -172,13 +174,13 @@ fn row_filter(filter: Arc<Expression>, environment: &Environment) -> RowFilter {
 /// One descent into an index.
 enum Probe {
     /// To the row with this key of the unique index at this position.
-    Key(usize, Vec<u8>),
-    Keys(usize, KeyRange, Direction),
+    Key(IndexPosition, Vec<u8>),
+    Keys(IndexPosition, KeyRange, Direction),
 }
 
 impl Probe {
     /// The index and the first key, to sort by.
-    fn place(&self) -> (usize, &[u8]) {
+    fn place(&self) -> (IndexPosition, &[u8]) {
         match self {
             Probe::Key(index, key) => (*index, key),
             Probe::Keys(index, keys, _) => match &keys.lower {

@@ -8,7 +8,7 @@
 use super::derivation::{computed_key, conjuncts, is_implied};
 use crate::expression::types::{Family, family, same_representation};
 use crate::expression::{Comparison, Expression, Quantifier, document};
-use ankerdb_engine::{Catalog, DataType, Direction, Index, IndexKind, Table};
+use ankerdb_engine::{Catalog, DataType, Direction, Index, IndexKind, IndexPosition, Table};
 use std::sync::Arc;
 
 /// How to reach the rows.
@@ -28,7 +28,7 @@ pub(crate) enum Access {
 /// Values for the leading columns of an index.
 pub(crate) struct IndexUse {
     /// The index's position in the table's list.
-    pub position: usize,
+    pub position: IndexPosition,
     pub index: Arc<Index>,
     /// One value for each pinned column.
     pub key: Vec<KeyPart>,
@@ -202,14 +202,14 @@ pub(crate) fn choose(
 }
 
 /// The indexes of a table that statements may use, with their positions in the table's list.
-struct Indexes<'a>(Vec<(usize, &'a Arc<Index>)>);
+struct Indexes<'a>(Vec<(IndexPosition, &'a Arc<Index>)>);
 
 impl<'a> Indexes<'a> {
     fn of(catalog: &'a Catalog, table: &'a Table) -> Indexes<'a> {
         Indexes(catalog.usable_indexes(table).collect())
     }
 
-    fn iter(&self) -> impl Iterator<Item = &(usize, &'a Arc<Index>)> {
+    fn iter(&self) -> impl Iterator<Item = &(IndexPosition, &'a Arc<Index>)> {
         self.0.iter()
     }
 
@@ -408,7 +408,7 @@ fn fact<'a>(conjunct: usize, expression: &'a Expression, terms: &Terms<'_>) -> O
 
 /// What an index would give.
 struct Candidate {
-    position: usize,
+    position: IndexPosition,
     index: Arc<Index>,
     columns: usize,
     key: Vec<KeyPart>,
@@ -449,7 +449,7 @@ impl Candidate {
 }
 
 fn candidate(
-    position: usize,
+    position: IndexPosition,
     index: Arc<Index>,
     columns: &[usize],
     facts: &[Fact],

@@ -16,7 +16,8 @@ use crate::forms::{columns_of_row, row};
 use crate::name::{folded, quoted, simple_name};
 use crate::updatable::Verb;
 use ankerdb_engine::{
-    Catalog, ColumnDefinition, ColumnSet, DataType, Error, Identity, SqlState, SystemType, Table,
+    Catalog, ColumnDefinition, ColumnSet, DataType, Error, Identity, IndexPosition, SqlState, SystemType,
+    Table,
 };
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 use std::borrow::Cow;
@@ -109,7 +110,7 @@ pub(crate) enum Place {
 /// ON CONFLICT.
 pub(crate) struct Conflict {
     /// Positions of the unique indexes in which a row with the same key is a conflict.
-    pub indexes: Vec<usize>,
+    pub indexes: Vec<IndexPosition>,
     pub action: ConflictAction,
     /// What a row that exists has to fulfil to be changed through the view.
     pub visible: Vec<ViewCheck>,
@@ -772,15 +773,15 @@ pub(super) fn bind_new_value(
     bind()
 }
 
-fn conflict_indexes(written: &Target, target: Option<&ast::ConflictTarget>) -> Bound<Vec<usize>> {
+fn conflict_indexes(written: &Target, target: Option<&ast::ConflictTarget>) -> Bound<Vec<IndexPosition>> {
     let table = &written.table;
     let unique = table.usable_indexes().filter(|(_, index)| index.definition().unique);
-    let matching: Vec<usize> = match target {
+    let matching: Vec<IndexPosition> = match target {
         None => unique.map(|(position, _)| position).collect(),
         Some(ast::ConflictTarget::OnConstraint(name)) => {
             let name = simple_name(name)?;
             let found = unique.filter(|(_, index)| index.definition().name == name);
-            let found: Vec<usize> = found.map(|(position, _)| position).collect();
+            let found: Vec<IndexPosition> = found.map(|(position, _)| position).collect();
             if found.is_empty() {
                 let message =
                     format!("constraint {} for table {} does not exist", quoted(&name), quoted(table.name()));

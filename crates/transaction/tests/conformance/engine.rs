@@ -2,7 +2,7 @@
 
 use crate::schedule::{RowState, State, World};
 use crate::script::{COLUMNS, Call, Level, Outcome, ROWS};
-use ankerdb_base::{BlockNumber, ColumnSet, Error, RowId, Timestamp};
+use ankerdb_base::{BlockNumber, ColumnSet, Error, IndexPosition, RowId, Timestamp};
 use ankerdb_table::{Cell, ColumnDefinition, Storage, Table, TableDefinition};
 use ankerdb_transaction::{Isolation, LockWait, Locked, Transaction, TransactionManager, Versioning};
 use ankerdb_value::{DataType, Value};
@@ -44,8 +44,11 @@ impl Engine {
     /// Finds a row by its key, to look at a column.
     fn find(&self, transaction: &mut Transaction, row: usize, column: usize) -> RowId {
         let mut key = Vec::new();
-        self.table.index(0).encode(&[Value::BigInt(row as i64)], &mut key).expect("a short key");
-        let found = transaction.find(&self.table, 0, &key, ColumnSet::of(&[column + 1]));
+        self.table
+            .index(IndexPosition(0))
+            .encode(&[Value::BigInt(row as i64)], &mut key)
+            .expect("a short key");
+        let found = transaction.find(&self.table, IndexPosition(0), &key, ColumnSet::of(&[column + 1]));
         found.expect("the index is there").expect("no row is deleted")
     }
 

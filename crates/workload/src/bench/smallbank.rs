@@ -25,8 +25,8 @@ use crate::tpcc::key::KeyBuffer;
 use crate::tpcc::load::{money, money_cell};
 use crate::zipf::{Scatter, Zipf};
 use ankerdb_engine::{
-    ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, Result, RowId, Session, SqlState,
-    Table, TableDefinition, Transaction, Value,
+    ColumnDefinition, ColumnSet, DataType, Database, Error, IndexPosition, Isolation, Result, RowId, Session,
+    SqlState, Table, TableDefinition, Transaction, Value,
 };
 use ankerdb_measure::machine::Machine;
 use fastrand::Rng;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Position of the only index of each table.
-const PRIMARY: usize = 0;
+const PRIMARY: IndexPosition = IndexPosition(0);
 /// Positions of the columns.
 const NAME: usize = 0;
 const CUSTOMER: usize = 1;

@@ -17,8 +17,8 @@ use super::rounds::{Event, Rounds, Watch};
 use crate::tpcc::key::KeyBuffer;
 use crate::zipf::{Scatter, Zipf};
 use ankerdb_engine::{
-    Cell, ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, KeyBatch, Result, RowId,
-    Session, Table, TableDefinition, Value,
+    Cell, ColumnDefinition, ColumnSet, DataType, Database, Error, IndexPosition, Isolation, KeyBatch, Result,
+    RowId, Session, Table, TableDefinition, Value,
 };
 use ankerdb_measure::machine::Machine;
 use fastrand::Rng;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// Operations of a transaction.
 pub const OPERATIONS: usize = 10;
 /// Position of the only index.
-const PRIMARY: usize = 0;
+const PRIMARY: IndexPosition = IndexPosition(0);
 /// Position of the key; the fields follow.
 const KEY: usize = 0;
 /// The most fields that a table can have here.

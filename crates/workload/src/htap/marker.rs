@@ -12,8 +12,8 @@
 
 use super::known::sum_of_words;
 use ankerdb_engine::{
-    ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, ReadView, Result, Session, Table,
-    TableDefinition, Value,
+    ColumnDefinition, ColumnSet, DataType, Database, Error, IndexPosition, Isolation, ReadView, Result,
+    Session, Table, TableDefinition, Value,
 };
 use ankerdb_value::push_integer;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Marker {
         let mut key = Vec::new();
         push_integer(&mut key, 1);
         session.run(Isolation::Serializable, |transaction| {
-            let row = transaction.find(&self.table, 0, &key, ColumnSet::of(&[VALUE]))?;
+            let row = transaction.find(&self.table, IndexPosition(0), &key, ColumnSet::of(&[VALUE]))?;
             let row = row.ok_or_else(|| Error::internal("the marker row is missing"))?;
             transaction.update(&self.table, row, vec![(VALUE, Value::BigInt(value as i64))])
         })

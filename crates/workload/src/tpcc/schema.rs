@@ -6,7 +6,9 @@
 //! ever grows (year-to-date sums, balances) has 18 digits instead of 12: clause 1.3.1 sets minimums, and at
 //! this engine's speed 12 digits overflow within an hour.
 
-use ankerdb_engine::{ColumnDefinition, DataType, Database, Error, Result, SqlState, Table, TableDefinition};
+use ankerdb_engine::{
+    ColumnDefinition, DataType, Database, Error, IndexPosition, Result, SqlState, Table, TableDefinition,
+};
 use std::sync::Arc;
 
 /// `numeric(precision, scale)`.
@@ -207,7 +209,7 @@ table! {
 }
 
 /// Position of the primary key in the list of a table's indexes.
-pub const PRIMARY: usize = 0;
+pub const PRIMARY: IndexPosition = IndexPosition(0);
 
 /// Handles of the nine tables in one database, so that procedures look up no names.
 pub struct Tables {
@@ -230,9 +232,9 @@ pub struct Tables {
     /// STOCK
     pub stock: Arc<Table>,
     /// Position of the index over customers' names.
-    pub customer_by_name: usize,
+    pub customer_by_name: IndexPosition,
     /// Position of the index over customers' orders.
-    pub orders_by_customer: usize,
+    pub orders_by_customer: IndexPosition,
 }
 
 impl Tables {
@@ -275,7 +277,7 @@ impl Tables {
     }
 }
 
-fn index_position(table: &Table, name: &str) -> Result<usize> {
+fn index_position(table: &Table, name: &str) -> Result<IndexPosition> {
     let mut indexes = table.usable_indexes();
     indexes.find(|(_, index)| index.definition().name == name).map(|(position, _)| position).ok_or_else(
         || {
@@ -294,7 +296,7 @@ mod tests {
         let stock = stock::definition();
         assert_eq!(stock.position("s_dist_07"), Some(stock::S_DIST_07));
         assert_eq!(stock.position("s_data"), Some(stock::S_DATA));
-        assert_eq!(stock.indexes[PRIMARY].columns, [stock::S_W_ID, stock::S_I_ID]);
+        assert_eq!(stock.indexes[PRIMARY.0].columns, [stock::S_W_ID, stock::S_I_ID]);
         let customer = customer::definition();
         assert_eq!(customer.columns.len(), 21);
         assert_eq!(customer.indexes[1].columns[2], customer::C_LAST);

@@ -1,7 +1,7 @@
 //! Queries and their results.
 
 use super::*;
-use ankerdb_engine::{ColumnSet, Interval, ROWS_PER_BLOCK};
+use ankerdb_engine::{ColumnSet, IndexPosition, Interval, ROWS_PER_BLOCK};
 
 #[test]
 fn counts_sums_and_averages_are_exact() {
@@ -149,8 +149,8 @@ fn deleted_and_changed_rows_are_as_the_view_shows_them() {
     let mut session = fixture.database.session();
     let mut transaction = session.begin(Isolation::Serializable);
     let mut key = Vec::new();
-    table.index(0).encode(&[Value::Integer(3)], &mut key).unwrap();
-    let row = transaction.find(&table, 0, &key, ColumnSet::ALL).unwrap().unwrap();
+    table.index(IndexPosition(0)).encode(&[Value::Integer(3)], &mut key).unwrap();
+    let row = transaction.find(&table, IndexPosition(0), &key, ColumnSet::ALL).unwrap().unwrap();
     transaction.delete(&table, row).unwrap();
     let new = vec![Value::Integer(-1), Value::SmallInt(77), Value::Null, Value::text("new")];
     transaction.insert(&table, new).unwrap();
