@@ -34,6 +34,26 @@ pub(crate) struct Rows {
     tables_end: AtomicU32,
 }
 
+/// Finds tables by their numbers. The changes of a commit come table by table, so mostly it is the one that was found last.
+struct LastFound<'a> {
+    tables: &'a HashMap<u32, Restored>,
+    last: std::cell::Cell<Option<(u32, Option<&'a Restored>)>>,
+}
+
+impl<'a> LastFound<'a> {
+    #[inline]
+    fn get(&self, table: u32) -> Option<&'a Restored> {
+        if let Some((last, found)) = self.last.get()
+            && last == table
+        {
+            return found;
+        }
+        let found = self.tables.get(&table);
+        self.last.set(Some((table, found)));
+        found
+    }
+}
+
 struct Commit {
     timestamp: Timestamp,
     parts: Vec<Vec<u8>>,
@@ -121,7 +141,8 @@ impl Rows {
         let (_, piece) = read_record(&commit.record)?;
         let pieces = commit.parts.iter().map(Vec::as_slice).chain([piece]);
         let pin = crossbeam_epoch::pin();
-        let is_wanted = |table: u32, row: RowId| match self.tables.get(&table) {
+        let found = LastFound { tables: &self.tables, last: Default::default() };
+        let is_wanted = |table: u32, row: RowId| match found.get(table) {
             // It was dropped later. What is made from now on must not get its number, and with it these rows.
             None => {
                 self.tables_end.fetch_max(table.saturating_add(1), Ordering::Relaxed);
@@ -131,7 +152,7 @@ impl Rows {
                 (row.block().0 + table as usize) % shares == share && !restored.has(row, commit.timestamp)
             }
         };
-        visit_changes(pieces, is_wanted, |table, row, change| match self.tables.get(&table) {
+        visit_changes(pieces, is_wanted, |table, row, change| match found.get(table) {
             Some(restored) => restored.repeat(row, commit.timestamp, change, &pin),
             None => Ok(()),
         })
