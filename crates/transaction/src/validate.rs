@@ -13,7 +13,7 @@
 use crate::read_set::{RangeRead, RowFilter, Steps, TableRead, row_matches};
 use crate::refusal::dependencies;
 use crate::transaction::Transaction;
-use ankerdb_base::{IndexPosition, Result, RowId, Timestamp, failpoint};
+use ankerdb_base::{Result, RowId, Timestamp, failpoint};
 use ankerdb_sync::commit_order::Visited;
 use ankerdb_table::{Entries, Storage};
 use crossbeam_epoch::Guard;
