@@ -3,7 +3,7 @@
 
   tools/compare-duckdb.py COMMAND [scale] [rounds] [--without-postgresql] [--postgresql-timeout SECONDS]
 
-COMMAND is a release build of `ankerdb`. PostgreSQL runs two of the queries for hours at scales where the others take milliseconds:
+COMMAND is a release build of `ankerdb`. PostgreSQL runs two of the queries for very long at scales where the others take milliseconds:
 with a timeout, a query that exceeds it there is marked `did not end` and asked no more, and the mean is over those that ended.
 
 All three get the same rows, made by tpchgen, from the same files. DuckDB runs in this process, in memory, as its users run it;
