@@ -2,7 +2,7 @@
 
 use crate::progress::StageProgress;
 use ankerdb_engine::{CheckProgress, CheckReport, CheckStage, Database, Error, Result};
-use ankerdb_sql::{KeptTexts, parse_bytes};
+use ankerdb_sql::KeptTexts;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,9 +14,6 @@ pub(crate) struct CheckOptions {
     /// Folder that a server keeps its database in; no server may be at work there
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Memory that the check may take, such as 4GB; it needs that of the database. By default four fifths of the machine's
-    #[arg(long, value_name = "SIZE")]
-    memory_limit: Option<String>,
 }
 
 /// What ended with faults.
@@ -27,16 +24,13 @@ const FAULTS: u8 = 1;
 /// # Errors
 /// What keeps from looking.
 pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
-    let mut database_options = ankerdb_engine::Options::default();
-    if let Some(size) = &options.memory_limit {
-        database_options.memory_limit = Some(parse_bytes("memory_limit", size)?);
-    }
     let shown = Arc::new(StageProgress::new());
     let progress: CheckProgress = {
         let shown = shown.clone();
         Arc::new(move |stage, done, total| shown.show(name_of(stage), done, total))
     };
-    let checked = Database::check(&options.folder, database_options, &KeptTexts::new(), &progress);
+    let checked =
+        Database::check(&options.folder, ankerdb_engine::Options::default(), &KeptTexts::new(), &progress);
     shown.clear();
     let report = checked?;
     for fault in &report.faults {

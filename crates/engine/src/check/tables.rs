@@ -1,19 +1,19 @@
 //! Rows against entries of indexes, both ways, and rows against constraints.
 //!
 //! ```text
-//! each row      its entry in each index, under its key │ NOT NULL │ CHECK │ the rows that it refers to
+//! each row      NOT NULL │ CHECK │ the rows that it refers to
 //! each entry    a row that has the key │ of a unique index no other one with that key
-//! each index    as many entries as rows
+//! each key      a lookup finds the first row that the walk over all entries has found
+//! each index    every row has an entry; as many entries as rows
 //! ```
 //!
-//! A look at entries from the row's side alone would not see one too many; one from their side alone would not see that a lookup misses
-//! what a walk over all entries finds.
+//! Nothing is looked for among the rows of a key, which may be all of the table.
 
 use super::faults::Faults;
 use super::references::{Parent, Referred};
 use crate::catalog::Catalog;
 use crate::recovered_rows::on_all_processors;
-use ankerdb_base::{BlockNumber, Error, Result, RowId, SqlState};
+use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, SqlState};
 use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
 use ankerdb_value::{Value, format_text};
 use crossbeam_epoch::Guard;
@@ -93,53 +93,16 @@ impl<'a> Checked<'a> {
     /// Looks at each row of some blocks.
     fn check_rows(&self, blocks: Range<usize>, tell: &dyn Fn(u64)) -> Result<()> {
         let storage = Storage::of(self.table);
-        let mut key = Vec::new();
         for number in blocks.map(BlockNumber) {
             let pin = crossbeam_epoch::pin();
             let mut count = 0;
             for offset in storage.block(number).exists().rows() {
-                let row = RowId::new(number, offset);
-                for (_, index) in self.table.maintained_indexes() {
-                    key.clear();
-                    self.check_entry_of(index, row, &pin, &mut key);
-                }
-                self.check_constraints(row, &pin);
+                self.check_constraints(RowId::new(number, offset), &pin);
                 count += 1;
             }
             tell(count);
         }
         Ok(())
-    }
-
-    /// That a lookup by the row's key finds it.
-    fn check_entry_of(&self, index: &Index, row: RowId, pin: &Guard, key: &mut Vec<u8>) {
-        match Storage::of(self.table).push_key_at(index, row, ReadAt::Newest, pin, key) {
-            Ok(Some(_)) => {}
-            Ok(None) => return,
-            Err(error) => {
-                return self.tell(
-                    OF_ROW,
-                    row,
-                    &format!("has no key in index \"{}\": {error}", name_of(index)),
-                );
-            }
-        }
-        let mut is_found = false;
-        Entries::of(index).get(key, |found| match found == row.0 {
-            true => {
-                is_found = true;
-                ControlFlow::Break(())
-            }
-            false => ControlFlow::Continue(()),
-        });
-        if !is_found {
-            let shown = self.shown(index.sources(), row, pin);
-            self.tell(
-                OF_INDEX,
-                row,
-                &format!("has no entry in index \"{}\" under its key {shown}", name_of(index)),
-            );
-        }
     }
 
     fn check_constraints(&self, row: RowId, pin: &Guard) {
@@ -182,11 +145,11 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Looks at each entry of an index.
+    /// Looks at each entry of an index, and then for rows that have none. Costs the same for keys that many rows have.
     fn check_entries(&self, index: &Index, tell: &dyn Fn(u64)) -> Result<()> {
         let storage = Storage::of(self.table);
-        let is_unique = index.definition().unique;
         let (mut count, mut before, mut own) = (0, (Vec::new(), RowId(0)), Vec::new());
+        let mut entered = EnteredRows::of(storage)?;
         Entries::of(index).visit_all(|key, row| {
             let row = RowId(row);
             let pin = crossbeam_epoch::pin();
@@ -196,26 +159,24 @@ impl<'a> Checked<'a> {
                 true => storage.push_key_at(index, row, ReadAt::Newest, &pin, &mut own),
                 false => Ok(None),
             };
+            let is_first = count == 0 || before.0 != key;
             match pushed {
                 Ok(Some(is_apart)) if own == key => {
-                    if is_unique && !is_apart && count > 0 && before.0 == key {
-                        let (name, shown) = (name_of(index), self.shown(index.sources(), row, &pin));
-                        let other = place(before.1);
-                        self.tell(
-                            OF_ROW,
-                            row,
-                            &format!(
-                                "has the key {shown} of unique index \"{name}\" that the row at {other} has"
-                            ),
-                        );
+                    entered.add(row);
+                    if is_first {
+                        self.check_lookup(index, key, row, &pin);
+                    } else if index.definition().unique && !is_apart {
+                        self.tell_second(index, row, before.1, &pin);
                     }
                 }
                 Ok(Some(_)) => self.tell_entry(index, key, row, "has another key"),
                 Ok(None) => self.tell_entry(index, key, row, "is not there"),
                 Err(error) => self.tell_entry(index, key, row, &format!("has no key: {error}")),
             }
-            before.0.clear();
-            before.0.extend_from_slice(key);
+            if is_first {
+                before.0.clear();
+                before.0.extend_from_slice(key);
+            }
             before.1 = row;
             count += 1;
             if count % ENTRIES_TOLD == 0 {
@@ -224,6 +185,7 @@ impl<'a> Checked<'a> {
             ControlFlow::Continue(())
         });
         tell(count % ENTRIES_TOLD);
+        self.check_that_all_are_entered(index, &entered);
         let rows = self.table.row_count() as u64;
         if count != rows {
             let message = format!(
@@ -234,6 +196,56 @@ impl<'a> Checked<'a> {
             self.faults.tell(Error::new(SqlState::IndexCorrupted, message).with_hint(OF_INDEX));
         }
         Ok(())
+    }
+
+    /// That a lookup finds what the walk over all entries has found: the first row of a key.
+    fn check_lookup(&self, index: &Index, key: &[u8], row: RowId, pin: &Guard) {
+        let mut first = None;
+        Entries::of(index).get(key, |found| {
+            first = Some(found);
+            ControlFlow::Break(())
+        });
+        if first != Some(row.0) {
+            self.tell_missing(index, row, pin);
+        }
+    }
+
+    /// That each row has its entry.
+    fn check_that_all_are_entered(&self, index: &Index, entered: &EnteredRows) {
+        let (storage, mut key) = (Storage::of(self.table), Vec::new());
+        for number in storage.block_numbers() {
+            let pin = crossbeam_epoch::pin();
+            for offset in storage.block(number).exists().rows() {
+                let row = RowId::new(number, offset);
+                if entered.has(row) {
+                    continue;
+                }
+                key.clear();
+                match storage.push_key_at(index, row, ReadAt::Newest, &pin, &mut key) {
+                    Ok(Some(_)) => self.tell_missing(index, row, &pin),
+                    Ok(None) => {}
+                    Err(error) => {
+                        let what = format!("has no key in index \"{}\": {error}", name_of(index));
+                        self.tell(OF_ROW, row, &what);
+                    }
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn tell_missing(&self, index: &Index, row: RowId, pin: &Guard) {
+        let shown = self.shown(index.sources(), row, pin);
+        let what = format!("has no entry in index \"{}\" under its key {shown}", name_of(index));
+        self.tell(OF_INDEX, row, &what);
+    }
+
+    #[cold]
+    fn tell_second(&self, index: &Index, row: RowId, other: RowId, pin: &Guard) {
+        let (name, shown) = (name_of(index), self.shown(index.sources(), row, pin));
+        let other = place(other);
+        let what = format!("has the key {shown} of unique index \"{name}\" that the row at {other} has");
+        self.tell(OF_ROW, row, &what);
     }
 
     #[cold]
@@ -271,6 +283,35 @@ impl<'a> Checked<'a> {
         };
         let values: Vec<String> = columns.iter().map(text).collect();
         format!("({})=({})", names.join(", "), values.join(", "))
+    }
+}
+
+/// The rows that an index has entries of, a bit for each.
+struct EnteredRows(Vec<u64>);
+
+impl EnteredRows {
+    /// None yet.
+    fn of(storage: &Storage) -> Result<EnteredRows> {
+        let words = storage.block_count() * ROWS_PER_BLOCK / 64;
+        let mut bits = Vec::new();
+        bits.try_reserve_exact(words).map_err(|_| Error::out_of_memory(words * 8))?;
+        bits.resize(words, 0);
+        Ok(EnteredRows(bits))
+    }
+
+    fn place(row: RowId) -> (usize, u64) {
+        let position = row.block().0 * ROWS_PER_BLOCK + row.offset();
+        (position / 64, 1 << (position % 64))
+    }
+
+    fn add(&mut self, row: RowId) {
+        let (word, bit) = EnteredRows::place(row);
+        self.0[word] |= bit;
+    }
+
+    fn has(&self, row: RowId) -> bool {
+        let (word, bit) = EnteredRows::place(row);
+        self.0[word] & bit != 0
     }
 }
 
