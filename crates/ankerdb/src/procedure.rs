@@ -5,7 +5,7 @@
 //! saves. Start from [`Database::engine`](crate::Database::engine); data and transactions are the same.
 //!
 //! ```
-//! use ankerdb::procedure::{ColumnSet, Isolation, Value};
+//! use ankerdb::procedure::{ColumnSet, IndexPosition, Isolation, Value};
 //! use ankerdb::{ColumnDefinition, DataType, Database, TableDefinition};
 //!
 //! let db = Database::in_memory()?;
