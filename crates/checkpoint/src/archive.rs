@@ -5,8 +5,7 @@
 
 use crate::bytes::newer;
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_log::{Disk, DiskFile, failed, read_full, write_full};
-use std::hash::{BuildHasher, RandomState};
+use ankerdb_log::{Disk, DiskFile, failed, random_bits, read_full, write_full};
 use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"AnKerBak";
@@ -158,16 +157,6 @@ fn checksum(header: &[u8; FRAME_BYTES], backup: &[u8; 16], position: u64) -> u32
     let checksum = crc32c::crc32c(&header[8..]);
     let checksum = crc32c::crc32c_append(checksum, backup);
     crc32c::crc32c_append(checksum, &position.to_le_bytes())
-}
-
-/// 128 bits that no other backup has: the system's randomness, which the standard library seeds its hash tables with.
-fn random_bits() -> [u8; 16] {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let word = |salt: u64| RandomState::new().hash_one((salt, now, std::process::id()));
-    let mut bits = [0; 16];
-    bits[..8].copy_from_slice(&word(1).to_le_bytes());
-    bits[8..].copy_from_slice(&word(2).to_le_bytes());
-    bits
 }
 
 /// A backup that is being read.

@@ -292,8 +292,8 @@ pub(crate) fn refusal(path: &Path, refused: Refused) -> Error {
     }
 }
 
-/// 128 bits that no other database has: the system's randomness, which the standard library seeds its hash tables with.
-fn random_bits() -> DatabaseBits {
+/// 128 bits that nothing else has: the system's randomness, which the standard library seeds its hash tables with.
+pub fn random_bits() -> [u8; 16] {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let word = |salt: u64| RandomState::new().hash_one((salt, now, std::process::id()));
     let mut bits = [0; 16];
