@@ -1,5 +1,6 @@
 //! Habits of comments and documents that docs/STYLE.md rules out: a comment that begins with "The same" or "As [`...`]" and leaves
-//! the reader to find what is meant, and sentences whose subject is a bare "who".
+//! the reader to find what is meant, and sentences whose subject is a bare "who". And one habit of code: a walk of its own through the
+//! syntax of SQL, some 1,800 functions each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -129,4 +130,27 @@ fn bad_habits_are_found() {
     {
         assert_eq!(is_empty(comment), expected, "{comment}");
     }
+}
+
+/// Whether the source lets the parser's library write a walk for a visitor's type, instead of `crate::visit`.
+fn has_own_walk(source: &str) -> bool {
+    let source = source.split_whitespace().collect::<Vec<_>>().join(" ");
+    let imports = source.split("sqlparser::ast::").skip(1).filter_map(|import| import.split(';').next());
+    let words: Vec<&str> = imports.flat_map(|import| import.split([' ', ',', '{', '}'])).collect();
+    let knows_walks = words.iter().any(|word| ["Visit", "VisitMut"].contains(word));
+    words.iter().any(|word| word.starts_with("visit_"))
+        || source.contains("ast::visit_")
+        || (knows_walks && source.contains(".visit(&mut "))
+}
+
+#[test]
+fn walks_through_statements_are_written_once() {
+    let sources = files(&root().join("crates/sql/src"), "rs");
+    let read = |path: &PathBuf| fs::read_to_string(path).expect("a source");
+    let walking = sources.iter().filter(|path| has_own_walk(&read(path)));
+    let walking: Vec<&PathBuf> = walking.filter(|path| !path.ends_with("sql/src/visit.rs")).collect();
+    assert!(walking.is_empty(), "use crate::visit: {walking:?}");
+    assert!(sources.iter().any(|path| path.ends_with("sql/src/visit.rs") && has_own_walk(&read(path))));
+    let other = "use datafusion::sql::sqlparser::ast::{\n    Expr, visit_expressions,\n};";
+    assert!(has_own_walk(other) && has_own_walk("let _ = ast::visit_relations(query, see);"));
 }

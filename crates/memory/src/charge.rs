@@ -1,4 +1,4 @@
-//! Memory that others than this crate map, in the [account](crate::account) for as long as its owner lives.
+//! Memory that others than this crate map, in the [`account`] for as long as its owner lives.
 
 use crate::account;
 

@@ -11,9 +11,10 @@
 
 use crate::dialect::Postgres;
 use crate::name::folded;
+use crate::visit::walk_mut;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select, SelectItem, Statement,
-    VisitMut, VisitorMut,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::HashSet;
@@ -32,8 +33,8 @@ const FIELDS: [&str; 2] = ["x", "n"];
 /// Rewrites all calls in a statement.
 pub(crate) fn rewrite(statement: &mut Statement) {
     let mut expanded = Expanded::default();
-    let _ = statement.visit(&mut expanded);
-    let _ = statement.visit(&mut Fields(expanded.0));
+    let _ = walk_mut(statement, &mut expanded);
+    let _ = walk_mut(statement, &mut Fields(expanded.0));
 }
 
 /// Names of columns that were expanded.

@@ -14,9 +14,10 @@
 use crate::name::folded;
 use crate::named_arguments::put_in_order;
 use crate::plain_query::{function_call, plain_query, plain_select, query_of};
+use crate::visit::walk_mut;
 use crate::words::{places, word};
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Ident, ObjectName, SelectItem, Statement, TableFactor, VisitMut, VisitorMut,
+    self, Expr, Ident, ObjectName, SelectItem, Statement, TableFactor, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -26,7 +27,7 @@ const SERIES: &str = "generate_series";
 
 /// Rewrites a statement and all queries in it.
 pub(crate) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Rewriter);
+    let _ = walk_mut(statement, &mut Rewriter);
 }
 
 /// Writes out `TABLE a` where a query may stand: the parser does not know it everywhere.

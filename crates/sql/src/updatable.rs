@@ -7,10 +7,11 @@ use crate::expression::library;
 use crate::name::{folded, quoted};
 use crate::view_options::CHECK_OPTION;
 use crate::view_text;
+use crate::visit::walk;
 use ankerdb_engine::{
     Catalog, ColumnDefinition, Error, ReadRelation, RelationName, Result, SqlState, Table, View,
 };
-use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem, SetExpr, TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem, SetExpr, TableFactor, Visitor};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -133,7 +134,7 @@ fn select_of(query: &ast::Query) -> std::result::Result<&ast::Select, &'static s
 /// Why the rows of a SELECT are not those of its relation, if a function makes them others.
 fn rows_of_several(select: &ast::Select) -> Option<&'static str> {
     let mut calls = Calls::default();
-    let _ = select.projection.visit(&mut calls);
+    let _ = walk(&select.projection, &mut calls);
     match calls {
         Calls { aggregate: true, .. } => {
             Some("Views that return aggregate functions are not automatically updatable.")

@@ -6,6 +6,7 @@
 
 use crate::name::{folded, identifier};
 use crate::plain_query::plain_query;
+use crate::visit::{visit_expressions_mut, walk_mut};
 use ankerdb_engine::{Catalog, Error, ReadColumn, ReadRelation, RelationName, Result, SchemaId, View};
 use datafusion::sql::sqlparser::ast::{self, ObjectName, ObjectNamePart, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
@@ -17,12 +18,12 @@ pub(crate) type NewName = (Option<String>, String);
 /// new names, too.
 pub(crate) fn rename(query: &mut ast::Query, rename: impl FnMut(&ObjectName) -> Option<NewName>) {
     let mut names = Names { frames: Vec::new(), rename };
-    let _ = query.visit(&mut names);
+    let _ = walk_mut(query, &mut names);
 }
 
 /// Leaves out the schemas in names of columns, so that the relations can get others.
 pub(crate) fn unqualify_columns(query: &mut ast::Query) {
-    let _ = ast::visit_expressions_mut(query, |expr| {
+    let _ = visit_expressions_mut(query, |expr| {
         if let ast::Expr::CompoundIdentifier(parts) = expr
             && parts.len() > 2
         {
@@ -90,7 +91,7 @@ pub(crate) fn keep_columns<T: VisitMut>(part: &mut T, view: &View, catalog: &Cat
         }
     };
     let reads = view.reads.iter().filter(differs).collect();
-    let _ = part.visit(&mut Columns { reads, schema_of: |id| catalog.schema_name(id) });
+    let _ = walk_mut(part, &mut Columns { reads, schema_of: |id| catalog.schema_name(id) });
 }
 
 /// The text of a view's query for readers, with other names for its relations; columns that have other names now than the view has
@@ -109,7 +110,7 @@ pub(crate) fn shown_query<'a>(
         return with_names(&view.query, new_name);
     }
     let mut query = parsed(&view.query)?;
-    let _ = query.visit(&mut Columns { reads, schema_of });
+    let _ = walk_mut(&mut query, &mut Columns { reads, schema_of });
     with_names(&query.to_string(), new_name)
 }
 
@@ -128,7 +129,7 @@ pub(crate) fn without_name(text: &str, relation: (&str, &str), position: usize) 
             alias.columns.remove(position);
         }
     };
-    let _ = query.visit(&mut Factors(&mut drop_name));
+    let _ = walk_mut(&mut query, &mut Factors(&mut drop_name));
     Ok(query.to_string())
 }
 

@@ -82,7 +82,7 @@ impl DateField {
         Field::by_name(name).map(DateField)
     }
 
-    /// Fractional digits of what [`extract`](Self::extract) gives: of a date, or of a type with a time.
+    /// Fractional digits of what [`extract`] gives: of a date, or of a type with a time.
     pub fn scale(self, of_date: bool) -> u8 {
         match self.0 {
             Field::Second => 6,

@@ -9,6 +9,7 @@ pub(crate) use statement::{Action, Constraint, action, constraints, dropped, par
 
 use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, evaluate};
 use crate::name::{folded, identifier, quoted};
+use crate::visit::visit_expressions_mut;
 use ankerdb_engine::{
     Catalog, ColumnDefinition, ColumnDomain, DataType, Domain, DomainType, Error, KEPT_DOMAIN, KEPT_ENUM,
     ListType, Result, SqlState, SystemType, Value,
@@ -172,7 +173,7 @@ pub(crate) fn condition(expr: &Expr, base: DataType) -> Result<Expression> {
 /// The text of a condition, with VALUE as a word of SQL.
 pub(crate) fn condition_text(expr: &Expr) -> String {
     let mut expr = expr.clone();
-    let _ = ast::visit_expressions_mut(&mut expr, |expr| {
+    let _ = visit_expressions_mut(&mut expr, |expr| {
         if let Expr::Identifier(name) = expr
             && name.quote_style.is_none()
             && folded(name) == "value"

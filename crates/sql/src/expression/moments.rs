@@ -5,6 +5,7 @@
 //! was given.
 
 use super::Expression;
+use crate::visit::visit_expressions_mut;
 use ankerdb_engine::{DataType, Error, ListType, Result, SqlState, SystemType, Value};
 use ankerdb_value::{Clocks, PackedType, format_text};
 use datafusion::sql::sqlparser::ast::{self, Expr};
@@ -61,7 +62,7 @@ pub(crate) fn settled<E: From<Error>>(
         return Ok((expr.clone(), bound));
     }
     let mut kept = expr.clone();
-    let _ = ast::visit_expressions_mut(&mut kept, |expr| {
+    let _ = visit_expressions_mut(&mut kept, |expr| {
         let value = match expr {
             Expr::Value(value) => value,
             Expr::TypedString(typed) => &mut typed.value,

@@ -8,7 +8,8 @@
 
 use crate::aggregates::is_aggregate;
 use crate::plain_query::plain_query;
-use datafusion::sql::sqlparser::ast::{Expr, Function, Query, SelectItem, SetExpr, visit_expressions};
+use crate::visit::visit_expressions;
+use datafusion::sql::sqlparser::ast::{Expr, Function, Query, SelectItem, SetExpr};
 use std::ops::ControlFlow;
 
 /// Hides the aggregates in the conditions of a subquery's selects.

@@ -7,10 +7,10 @@
 
 use super::names::HIDDEN;
 use crate::plain_query::{plain_query, plain_select};
+use crate::visit::visit_expressions;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Parens, Query, SelectItem, SetExpr,
     SetOperator, SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value, Values,
-    visit_expressions,
 };
 use std::mem::take;
 use std::ops::ControlFlow;

@@ -13,10 +13,10 @@ use super::planner::TableSources;
 use super::scope::schema_name;
 use crate::column_name::column_name;
 use crate::name::folded;
-use crate::visit::{Work, visit};
+use crate::visit::{Work, visit, visit_expressions};
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, ValueWithSpan, visit_expressions,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, ValueWithSpan,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;

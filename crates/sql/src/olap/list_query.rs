@@ -10,11 +10,11 @@ use super::spelling::{OR_EMPTY, call};
 use crate::aggregates::is_aggregate;
 use crate::name::{folded, not_supported};
 use crate::plain_query::plain_query;
+use crate::visit::visit_expressions;
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByExpr, OrderByKind,
     Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value,
-    visit_expressions,
 };
 use std::ops::ControlFlow;
 

@@ -13,11 +13,11 @@ use crate::column_name::column_name;
 use crate::name::{folded, identifier, quoted, undefined_column};
 use crate::plain_query::{plain_select, query_of};
 use crate::view_text;
-use crate::visit::{Work, visit};
+use crate::visit::{Work, visit, visit_expressions};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef,
-    TableFactor, TableWithJoins, WildcardAdditionalOptions, visit_expressions,
+    TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -8,10 +8,8 @@
 //! Also the columns of a recursion: there the planner adds casts of its own, which are not what was written.
 
 use super::spelling::calls;
-use crate::visit::{Work, visit};
-use datafusion::sql::sqlparser::ast::{
-    Expr, Query, SelectItem, SetExpr, Statement, Value, visit_expressions,
-};
+use crate::visit::{Work, visit, visit_expressions};
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement, Value};
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
 use std::ops::ControlFlow;

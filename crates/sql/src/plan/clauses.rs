@@ -9,15 +9,16 @@
 use crate::expression::{SessionFunction, library};
 use crate::name::{folded, not_supported};
 use crate::sample;
+use crate::visit::{visit_relations, walk};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    self, CreateTableOptions, Expr, JoinOperator, Statement, TableConstraint, TableFactor, Visit, Visitor,
+    self, CreateTableOptions, Expr, JoinOperator, Statement, TableConstraint, TableFactor, Visitor,
 };
 use std::ops::ControlFlow;
 
 /// 0A000 or 42601 for a statement with clauses that would be ignored.
 pub(super) fn check(statement: &Statement) -> Result<()> {
-    match statement.visit(&mut Clauses) {
+    match walk(statement, &mut Clauses) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -32,7 +33,7 @@ pub(crate) fn locks_rows(query: &ast::Query) -> bool {
             if query.locks.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         }
     }
-    query.visit(&mut Locks).is_break()
+    walk(query, &mut Locks).is_break()
 }
 
 /// 0A000 if the query calls a function of the session, which the OLAP path has not at hand.
@@ -57,7 +58,7 @@ pub(super) fn check_without_session(query: &ast::Query) -> Result<()> {
             }
         }
     }
-    match query.visit(&mut Calls) {
+    match walk(query, &mut Calls) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(name) => Err(not_supported(&format!("the function {name} in such a query"))),
     }
@@ -244,7 +245,7 @@ fn recursive_clauses(cte: &ast::Cte) -> Result<()> {
     ];
     let Some((_, clause)) = said.iter().find(|(is_there, _)| *is_there) else { return Ok(()) };
     let own = folded(&cte.alias.name);
-    let found = ast::visit_relations(body, |relation: &ast::ObjectName| match relation.0.as_slice() {
+    let found = visit_relations(body, |relation: &ast::ObjectName| match relation.0.as_slice() {
         [only] if only.as_ident().is_some_and(|name| folded(name) == own) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
@@ -453,7 +454,7 @@ fn no_rows_of_calls(expression: &Expr, place: &str) -> Result<()> {
             if gives_rows && self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
     }
-    match expression.visit(&mut Calls(0)) {
+    match walk(expression, &mut Calls(0)) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => {
             let message = format!("set-returning functions are not allowed in {place}");

@@ -7,6 +7,7 @@ use crate::expression::bind::Bound;
 use crate::expression::moments::settled;
 use crate::expression::{Binder, Expression, Function, Parameters, Refusal, Scope};
 use crate::name::{folded, quoted, sequence_name};
+use crate::visit::visit_expressions_mut;
 use ankerdb_engine::{
     Catalog, ColumnDefinition, Error, QualifiedName, RelationName, Result, SchemaId, SqlState, Table, Value,
 };
@@ -44,7 +45,7 @@ fn name_sequences(
     expr: &mut Expr,
     mut rename: impl FnMut(QualifiedName) -> Result<QualifiedName>,
 ) -> Result<()> {
-    let renamed = ast::visit_expressions_mut(expr, |expr| {
+    let renamed = visit_expressions_mut(expr, |expr| {
         let renamed = counted(expr).map_or(Ok(()), |literal| {
             let name = rename(sequence_name(literal)?)?;
             let parts = name.schema.iter().chain([&name.name]);

@@ -8,6 +8,7 @@ use crate::expression::{
     Binder, Context, Expression, Function, Parameters, Refusal, Scope, Temporal, evaluate,
 };
 use crate::name::{folded, identifier};
+use crate::visit::visit_expressions_mut;
 use ankerdb_engine::{
     ColumnDefinition, ColumnText, DataType, Derivation, Error, Index, Interrupt, KeyFunction, Result,
     SqlState, SystemType, TableDefinition, Value,
@@ -245,7 +246,7 @@ fn is_strict_of(condition: &Expression, operand: &Expression) -> bool {
 /// The expression without needless parentheses, and with one around each operator, as PostgreSQL shows it.
 pub(super) fn normal(expr: &Expr) -> Expr {
     let mut expr = expr.clone();
-    let _ = ast::visit_expressions_mut(&mut expr, |expr| {
+    let _ = visit_expressions_mut(&mut expr, |expr| {
         while let Expr::Nested(inner) = expr {
             *expr = std::mem::replace(
                 &mut **inner,
@@ -289,7 +290,7 @@ fn is_bare(part: &Expr) -> bool {
 fn text(columns: &[ColumnDefinition], expr: &Expr, is_bare: bool) -> ColumnText {
     const MARK: char = '\0';
     let mut marked = expr.clone();
-    let _ = ast::visit_expressions_mut(&mut marked, |expr| {
+    let _ = visit_expressions_mut(&mut marked, |expr| {
         let name = match expr {
             Expr::Identifier(name) => Some(folded(name)),
             Expr::CompoundIdentifier(parts) => parts.last().map(folded),

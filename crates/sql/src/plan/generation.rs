@@ -6,11 +6,12 @@ use crate::aggregates::aggregates;
 use crate::expression::moments::settled;
 use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, columns_of, evaluate};
 use crate::name::{folded, identifier, quoted};
+use crate::visit;
 use ankerdb_engine::{
     ColumnDefinition, DataType, Error, Generation, Interrupt, Result, SqlState, TableDefinition, Value,
 };
 use ankerdb_value::assign;
-use datafusion::sql::sqlparser::ast::{self, Expr};
+use datafusion::sql::sqlparser::ast::Expr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ pub(crate) fn kept(table: &TableDefinition, column: usize, text: &str) -> Result
 /// The names of columns that an expression uses.
 pub(crate) fn names(expr: &Expr) -> Vec<String> {
     let mut names = Vec::new();
-    let _ = ast::visit_expressions(expr, |expr| {
+    let _ = visit::visit_expressions(expr, |expr| {
         names.extend(match expr {
             Expr::Identifier(name) => Some(folded(name)),
             Expr::CompoundIdentifier(parts) => parts.last().map(folded),
@@ -109,7 +110,7 @@ fn generation(table: &TableDefinition, column: &ColumnDefinition, expr: &Expr) -
 /// `FeatureNotSupported` for a subquery, `GroupingError` for an aggregate.
 fn check_form(expr: &Expr) -> Result<()> {
     let refused = |state: SqlState, message: &'static str| ControlFlow::Break(Error::new(state, message));
-    let found = ast::visit_expressions(expr, |expr| match expr {
+    let found = visit::visit_expressions(expr, |expr| match expr {
         Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
             refused(SqlState::FeatureNotSupported, "cannot use subquery in column generation expression")
         }
@@ -137,7 +138,7 @@ fn computed(expression: &Expression, data_type: DataType, value: &dyn Fn(usize) 
 /// The text that the table keeps, and shows.
 fn text(expr: &Expr) -> String {
     let mut expr = normal(expr);
-    let _ = ast::visit_expressions_mut(&mut expr, |expr| {
+    let _ = visit::visit_expressions_mut(&mut expr, |expr| {
         if let Expr::CompoundIdentifier(parts) = expr
             && let Some(name) = parts.last()
         {

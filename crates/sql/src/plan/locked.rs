@@ -7,8 +7,9 @@ use super::{Definition, PlanKind};
 use crate::name::object_name;
 use crate::table_locks::{Claim, Hold, Mode};
 use crate::updatable::table_beneath;
+use crate::visit::walk;
 use ankerdb_engine::{Catalog, NameRef, ReferentialAction, Table};
-use datafusion::sql::sqlparser::ast::{self, ObjectName, Query, Statement, TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{self, ObjectName, Query, Statement, TableFactor, Visitor};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub(super) fn used_tables(statement: &Statement, kind: &PlanKind, catalog: &Cata
             true => used.relation(table_name, Mode::AccessShare),
             false => used.written(table_name, true, false),
         },
-        _ => drop(statement.visit(&mut used)),
+        _ => drop(walk(statement, &mut used)),
     }
     used.holds.into()
 }

@@ -6,10 +6,11 @@ use crate::execute::defining::numbered;
 use crate::name::{folded, not_supported};
 use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::{Key, foreign_key, key_definition, table_key};
+use crate::visit::visit_expressions_mut;
 use ankerdb_engine::{
     Check, Error, IndexDefinition, NameRef, Part, RelationName, Result, SqlState, TableDefinition,
 };
-use datafusion::sql::sqlparser::ast::{Expr, TableConstraint, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{Expr, TableConstraint};
 use std::ops::ControlFlow;
 
 impl Altering<'_, '_> {
