@@ -2,6 +2,7 @@
 
 mod long_reader;
 mod options;
+mod recovery;
 mod smallbank;
 mod tpcc;
 mod ycsb;
@@ -39,6 +40,8 @@ pub(crate) enum Benchmark {
     Smallbank(smallbank::SmallbankOptions),
     /// TPC-C while a transaction or snapshot stays open: throughput and memory of versions over time.
     LongReader(long_reader::LongReaderOptions),
+    /// How fast a database starts again, from its log and from a checkpoint's images.
+    Recovery(recovery::RecoveryOptions),
 }
 
 impl Benchmark {
@@ -50,6 +53,7 @@ impl Benchmark {
             Benchmark::Ycsb(options) => ycsb::run(options),
             Benchmark::Smallbank(options) => smallbank::run(options),
             Benchmark::LongReader(options) => long_reader::run(options),
+            Benchmark::Recovery(options) => recovery::run(options),
         }
     }
 }

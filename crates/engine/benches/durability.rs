@@ -1,10 +1,8 @@
-//! What durability costs while a database works, and how fast it is read again.
+//! What durability costs while a database works. (How fast it is read again: `ankerdb bench recovery`.)
 //! `cargo bench -p ankerdb-engine --bench durability -- FOLDER [SESSIONS] [SECONDS]`
 //!
 //! Three databases with the same rows take turns: in memory, in a folder without checkpoints, and in a folder where one checkpoint follows
-//! the other at the rate of the defaults. Each session changes four rows in a transaction and waits for it. Then the two folders are opened
-//! again, and a table without an index is read from the log alone and from images alone; beside it stands what copying memory with all
-//! processors gives.
+//! the other at the rate of the defaults. Each session changes four rows in a transaction and waits for it.
 
 use ankerdb_engine::*;
 use ankerdb_measure::arguments::arguments;
@@ -15,8 +13,6 @@ use std::time::{Duration, Instant};
 
 const ROWS: i64 = 1_000_000;
 const ROUNDS: usize = 5;
-/// Rows of the table that is read again.
-const READ_AGAIN: i64 = 3_000_000;
 
 /// A database, and what its phases gave.
 struct Kind {
@@ -31,8 +27,7 @@ fn main() -> Result<()> {
     let folder = PathBuf::from(given.next().expect("a folder is given"));
     let mut number = |default| given.next().map_or(default, |text| text.parse().expect("a number"));
     let (sessions, seconds) = (number(16), number(2));
-    work(&folder, sessions, Duration::from_secs(seconds as u64))?;
-    read_again(&folder)
+    work(&folder, sessions, Duration::from_secs(seconds as u64))
 }
 
 fn durability(folder: &Path, checkpoints: CheckpointOptions) -> Durability {
@@ -58,26 +53,26 @@ fn row(id: i64) -> Vec<Value> {
     vec![Value::BigInt(id), Value::BigInt(id), Value::Integer(1), text]
 }
 
-fn create(database: &Database, rows: i64, has_key: bool) -> Result<Arc<Table>> {
+fn create(database: &Database) -> Result<()> {
     let definition = TableDefinition::new("t")
         .column(ColumnDefinition::new("id", DataType::BigInt))
         .column(ColumnDefinition::new("a", DataType::BigInt))
         .column(ColumnDefinition::new("b", DataType::Integer))
-        .column(ColumnDefinition::new("c", DataType::Text).nullable());
-    let definition = if has_key { definition.primary_key(&["id"]) } else { definition };
+        .column(ColumnDefinition::new("c", DataType::Text).nullable())
+        .primary_key(&["id"]);
     let table = database.create_table(definition)?;
     let mut session = database.session();
-    for start in (0..rows).step_by(10_000) {
+    for start in (0..ROWS).step_by(10_000) {
         session.run(Isolation::RepeatableRead, |transaction| {
             (start..start + 10_000).try_for_each(|id| transaction.insert(&table, row(id)).map(drop))
         })?;
     }
-    Ok(table)
+    Ok(())
 }
 
 fn work(folder: &Path, sessions: usize, time: Duration) -> Result<()> {
     let kind = |name, database: Database| -> Result<Kind> {
-        create(&database, ROWS, true)?;
+        create(&database)?;
         Ok(Kind { name, database, rates: Vec::new(), p99s: Vec::new() })
     };
     let mut kinds = vec![
@@ -161,58 +156,4 @@ fn change(transaction: &mut Transaction, table: &Arc<Table>, ids: [i64; 4]) -> R
         }
     }
     Ok(())
-}
-
-fn bytes_of(folder: &Path, ending: &str) -> u64 {
-    let files = std::fs::read_dir(folder).expect("it is there").flatten();
-    let files = files.filter(|file| file.path().to_string_lossy().ends_with(ending));
-    files.map(|file| file.metadata().map_or(0, |data| data.len())).sum()
-}
-
-fn read_again(folder: &Path) -> Result<()> {
-    let memory = memory_bandwidth();
-    println!("copying memory with all processors: {memory:.1} GB/s read and written");
-    for (name, has_key) in [("without an index", false), ("with a primary key", true)] {
-        let own = folder.join(format!("again-{has_key}"));
-        let database = open(&own, never())?;
-        create(&database, READ_AGAIN, has_key)?;
-        let log_bytes = database.durability_state().map_or(0, |state| state.log_bytes);
-        // Dropped, not closed: there is no checkpoint.
-        drop(database);
-        let begin = Instant::now();
-        let database = open(&own, never())?;
-        report(name, "log", log_bytes, begin.elapsed(), memory);
-        database.close()?;
-        drop(database);
-        let begin = Instant::now();
-        let database = open(&own, never())?;
-        report(name, "images", bytes_of(&own, ".blocks"), begin.elapsed(), memory);
-        assert_eq!(database.catalog().table("t")?.row_count(), READ_AGAIN as usize);
-    }
-    Ok(())
-}
-
-fn report(table: &str, what: &str, bytes: u64, took: Duration, memory: f64) {
-    let rate = bytes as f64 / 1e9 / took.as_secs_f64();
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    println!(
-        "{READ_AGAIN} rows {table}, from {what}: {} MB in {took:?}, {rate:.2} GB/s, {:.2} for each of {processors} processors, {:.1} % of copying",
-        bytes >> 20,
-        rate / processors as f64,
-        100.0 * rate / memory
-    );
-}
-
-fn memory_bandwidth() -> f64 {
-    const BYTES: usize = 256 << 20;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut copies: Vec<(Vec<u8>, Vec<u8>)> =
-        (0..threads).map(|_| (vec![1; BYTES], vec![2; BYTES])).collect();
-    let begin = Instant::now();
-    std::thread::scope(|scope| {
-        for (from, to) in &mut copies {
-            scope.spawn(|| (0..4).for_each(|_| to.copy_from_slice(std::hint::black_box(from))));
-        }
-    });
-    (threads * 4 * BYTES) as f64 / 1e9 / begin.elapsed().as_secs_f64()
 }

@@ -17,6 +17,7 @@ pub mod config;
 pub mod fill;
 pub mod long_reader;
 pub mod profile;
+pub mod recovery;
 pub mod report;
 pub mod rounds;
 pub mod smallbank;

@@ -21,6 +21,20 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+fn json(result: &impl Serialize) -> Result<String> {
+    serde_json::to_string_pretty(result)
+        .map_err(|error| Error::internal(format!("cannot write JSON: {error}")))
+}
+
+/// Writes a result to a file, as indented JSON.
+///
+/// # Errors
+/// Those of the file.
+pub fn write_json(result: &impl Serialize, path: &Path) -> Result<()> {
+    let written = std::fs::write(path, json(result)? + "\n");
+    written.map_err(|error| Error::internal(format!("cannot write {}: {error}", path.display())))
+}
+
 /// One result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -200,14 +214,12 @@ impl Report {
 
     /// The result as indented JSON.
     pub fn json(&self) -> Result<String> {
-        serde_json::to_string_pretty(self)
-            .map_err(|error| Error::internal(format!("cannot write JSON: {error}")))
+        json(self)
     }
 
     /// Writes the JSON to a file.
     pub fn write_json(&self, path: &Path) -> Result<()> {
-        let written = std::fs::write(path, self.json()? + "\n");
-        written.map_err(|error| Error::internal(format!("cannot write {}: {error}", path.display())))
+        write_json(self, path)
     }
 
     /// The reason why the run is a failure, whatever its speed: a condition that does not hold although the isolation
