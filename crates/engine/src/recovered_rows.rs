@@ -22,7 +22,7 @@ const BATCH_BYTES: usize = 8 << 20;
 const FEW_BYTES: usize = 128 << 10;
 
 /// The rows of the tables that there are.
-pub(crate) struct Rows {
+pub(crate) struct RecoveredRows {
     /// By the tables' numbers.
     tables: HashMap<u32, Restored>,
     /// Parts of large transactions that have not committed yet, by their numbers.
@@ -69,8 +69,8 @@ struct Restored {
     images: Vec<Timestamp>,
 }
 
-impl Rows {
-    pub(crate) fn of<'a>(tables: impl Iterator<Item = &'a Arc<Table>>) -> Rows {
+impl RecoveredRows {
+    pub(crate) fn of<'a>(tables: impl Iterator<Item = &'a Arc<Table>>) -> RecoveredRows {
         let restored = |table: &Arc<Table>| {
             let columns = table.columns().iter().enumerate();
             let lists = columns.filter_map(|(column, definition)| match definition.data_type {
@@ -82,7 +82,7 @@ impl Rows {
                 Restored { table: table.clone(), lists: lists.collect(), images: Vec::new() },
             )
         };
-        Rows {
+        RecoveredRows {
             tables: tables.map(restored).collect(),
             parts: HashMap::new(),
             waiting: Vec::new(),

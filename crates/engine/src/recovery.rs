@@ -16,7 +16,7 @@ use crate::checkpoints::{CheckpointOptions, Checkpoints, recover_catalog};
 use crate::database::Database;
 use crate::image::{Binder, RecoveredCatalog};
 use crate::options::Options;
-use crate::recovered_rows::{Number, Rows, part_of_nothing};
+use crate::recovered_rows::{Number, RecoveredRows, part_of_nothing};
 use crate::recovery_report::RecoveryReport;
 use crate::sequence::{SEQUENCE, SequenceCount};
 use ankerdb_base::{Error, Result, SqlState, Timestamp};
@@ -134,7 +134,7 @@ struct Recovery<'a> {
 
 enum Stage {
     Definitions(Definitions),
-    Rows(Rows),
+    Rows(RecoveredRows),
 }
 
 impl Replay for Recovery<'_> {
@@ -177,7 +177,7 @@ impl Replay for Recovery<'_> {
         let Stage::Definitions(definitions) = &mut self.stage else { return Ok(false) };
         let catalog = std::mem::take(&mut definitions.catalog);
         self.database.restore_catalog(catalog, self.binder)?;
-        let mut rows = Rows::of(self.database.catalog().tables());
+        let mut rows = RecoveredRows::of(self.database.catalog().tables());
         if let Some((place, manifest)) = &self.checkpoint {
             rows.load(place, manifest, self.durability.log.progress.as_ref())?;
         }

@@ -30,7 +30,7 @@ use std::io;
 
 /// An entry.
 #[derive(Debug, Clone, Default)]
-pub struct Entry {
+pub struct KnownDifference {
     /// Its name.
     pub name: String,
     /// Why it differs.
@@ -50,7 +50,7 @@ pub struct Entry {
 #[derive(Debug, Default)]
 pub struct Known {
     /// In the order of the file.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<KnownDifference>,
 }
 
 impl Known {
@@ -67,7 +67,7 @@ impl Known {
                 continue;
             }
             if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-                known.entries.push(Entry { name: name.to_owned(), ..Entry::default() });
+                known.entries.push(KnownDifference { name: name.to_owned(), ..KnownDifference::default() });
                 example = false;
                 continue;
             }
@@ -112,18 +112,18 @@ impl Known {
     }
 
     /// The entries whose patterns fit.
-    fn matching(&self, sql: &str, finding: &Finding) -> impl Iterator<Item = (usize, &Entry)> {
+    fn matching(&self, sql: &str, finding: &Finding) -> impl Iterator<Item = (usize, &KnownDifference)> {
         let sql = normalized(sql);
         self.entries.iter().enumerate().filter(move |(_, entry)| entry.matches(&sql, finding))
     }
 
     /// Whether a file of SQL tests is left out as a whole.
-    pub fn leaves_out(&self, file: &str) -> Option<&Entry> {
+    pub fn leaves_out(&self, file: &str) -> Option<&KnownDifference> {
         self.entries.iter().find(|entry| entry.file.as_deref() == Some(file))
     }
 
     /// Entries without an example, which records of tests must name.
-    pub fn without_example(&self) -> impl Iterator<Item = &Entry> {
+    pub fn without_example(&self) -> impl Iterator<Item = &KnownDifference> {
         self.entries.iter().filter(|entry| entry.example.is_empty())
     }
 
@@ -131,7 +131,7 @@ impl Known {
     ///
     /// # Errors
     /// When PostgreSQL does not answer.
-    pub fn stale(&self, judge: &mut Judge) -> io::Result<Vec<&Entry>> {
+    pub fn stale(&self, judge: &mut Judge) -> io::Result<Vec<&KnownDifference>> {
         let mut stale = Vec::new();
         for entry in self.entries.iter().filter(|entry| !entry.example.is_empty()) {
             if !entry.still_differs(judge)? {
@@ -142,7 +142,7 @@ impl Known {
     }
 }
 
-impl Entry {
+impl KnownDifference {
     fn set(&mut self, key: &str, value: &str) -> Option<()> {
         match key {
             "reason" => self.reason = value.to_owned(),

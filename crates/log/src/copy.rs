@@ -12,7 +12,7 @@ use crate::disk::{Disk, read_full};
 use crate::failure::{damaged, failed};
 use crate::folder::{missing_segment, refusal, segment_number, segment_path};
 use crate::format::{
-    CHUNK_HEADER_BYTES, ChunkHeader, DatabaseBits, Place, Refused, SEGMENT_HEADER_BYTES, SegmentHeader,
+    CHUNK_HEADER_BYTES, ChunkHeader, ChunkPlace, DatabaseBits, Refused, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
 use crate::record::LogStart;
 use crate::replay::{open_segment, unreadable};
@@ -81,7 +81,7 @@ impl Copy<'_> {
         let mut window = Window::new(&*segment.file, segment.bytes);
         let (mut offset, mut piece) = (SEGMENT_HEADER_BYTES as u64, Vec::new());
         let goes_on = loop {
-            let place = Place { database: self.database, segment: segment.number, offset };
+            let place = ChunkPlace { database: self.database, segment: segment.number, offset };
             let start = piece.len();
             let found =
                 match read_chunk(segment, &mut window, &place, &mut piece)? {
@@ -127,7 +127,7 @@ impl Copy<'_> {
 fn read_chunk(
     segment: &Segment,
     window: &mut Window<'_>,
-    place: &Place,
+    place: &ChunkPlace,
     piece: &mut Vec<u8>,
 ) -> Result<Option<ChunkHeader>> {
     let header = window.get(place.offset, CHUNK_HEADER_BYTES).map_err(failed("read", &segment.path))?;

@@ -8,7 +8,9 @@
 
 use crate::disk::{Disk, DiskFile, write_full};
 use crate::failure::failed;
-use crate::format::{CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, DatabaseBits, Place};
+use crate::format::{
+    CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, ChunkPlace, DatabaseBits,
+};
 use crate::options::Loss;
 use crate::segments::Segment;
 use crate::window::Window;
@@ -120,7 +122,7 @@ fn has_chunk(segment: &Segment, database: DatabaseBits, from: u64, to: u64) -> R
     let mut window = Window::new(&*segment.file, segment.bytes);
     let mut offset = from;
     while offset < to {
-        let place = Place { database, segment: segment.number, offset };
+        let place = ChunkPlace { database, segment: segment.number, offset };
         let bytes = window.get(offset, CHUNK_HEADER_BYTES).map_err(failed("read", &segment.path))?;
         if bytes.starts_with(&CHUNK_MAGIC.to_le_bytes()) && ChunkHeader::decode(bytes, &place).is_some() {
             return Ok(true);

@@ -112,7 +112,7 @@ impl SegmentHeader {
 
 /// Where a chunk lies. It goes into the checksum of the header, so that a copy of a chunk elsewhere is none.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ChunkPlace {
     pub(crate) database: DatabaseBits,
     pub(crate) segment: u64,
     pub(crate) offset: u64,
@@ -134,7 +134,7 @@ pub(crate) struct ChunkHeader {
 }
 
 impl ChunkHeader {
-    pub(crate) fn encode(&self, place: &Place) -> [u8; CHUNK_HEADER_BYTES] {
+    pub(crate) fn encode(&self, place: &ChunkPlace) -> [u8; CHUNK_HEADER_BYTES] {
         let mut bytes = [0; CHUNK_HEADER_BYTES];
         bytes[..4].copy_from_slice(&CHUNK_MAGIC.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.incarnation.to_le_bytes());
@@ -150,7 +150,7 @@ impl ChunkHeader {
     }
 
     /// `None` if there is no header at this place.
-    pub(crate) fn decode(bytes: &[u8], place: &Place) -> Option<ChunkHeader> {
+    pub(crate) fn decode(bytes: &[u8], place: &ChunkPlace) -> Option<ChunkHeader> {
         let bytes: [u8; CHUNK_HEADER_BYTES] = bytes_at(bytes, 0)?;
         if u32_at(&bytes, 0)? != CHUNK_MAGIC || u32_at(&bytes, 4)? != Self::checksum(&bytes, place) {
             return None;
@@ -166,7 +166,7 @@ impl ChunkHeader {
         })
     }
 
-    fn checksum(bytes: &[u8; CHUNK_HEADER_BYTES], place: &Place) -> u32 {
+    fn checksum(bytes: &[u8; CHUNK_HEADER_BYTES], place: &ChunkPlace) -> u32 {
         let checksum = crc32c::crc32c(&bytes[8..]);
         let checksum = crc32c::crc32c_append(checksum, &place.database);
         let checksum = crc32c::crc32c_append(checksum, &place.segment.to_le_bytes());
@@ -220,8 +220,8 @@ pub(crate) fn record_at(bytes: &[u8], at: usize) -> Option<RecordPlace> {
 mod tests {
     use super::*;
 
-    fn place() -> Place {
-        Place { database: [7; 16], segment: 3, offset: 4096 }
+    fn place() -> ChunkPlace {
+        ChunkPlace { database: [7; 16], segment: 3, offset: 4096 }
     }
 
     #[test]
@@ -255,9 +255,9 @@ mod tests {
         };
         let bytes = chunk.encode(&place());
         for other in [
-            Place { database: [8; 16], ..place() },
-            Place { segment: 4, ..place() },
-            Place { offset: 4104, ..place() },
+            ChunkPlace { database: [8; 16], ..place() },
+            ChunkPlace { segment: 4, ..place() },
+            ChunkPlace { offset: 4104, ..place() },
         ] {
             assert_eq!(ChunkHeader::decode(&bytes, &other), None);
         }

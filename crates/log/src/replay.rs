@@ -14,8 +14,8 @@ use crate::ending::Ending;
 use crate::failure::{damaged, failed};
 use crate::folder::{SegmentFiles, missing_segment, refusal, segment_path};
 use crate::format::{
-    CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, DatabaseBits, Place, Refused, SEGMENT_HEADER_BYTES,
-    SegmentHeader, record_at,
+    CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, ChunkPlace, DatabaseBits, Refused,
+    SEGMENT_HEADER_BYTES, SegmentHeader, record_at,
 };
 use crate::options::{LogOptions, Loss};
 use crate::record::{LogStart, Payload, Record, Replay};
@@ -223,7 +223,7 @@ impl<'a> Records<'a> {
         let mut told = 0;
         loop {
             let offset = segment.position;
-            let place = Place { database, segment: segment.number, offset };
+            let place = ChunkPlace { database, segment: segment.number, offset };
             self.search_from = offset + CHUNK_ALIGNMENT;
             let bytes = window.get(offset, CHUNK_HEADER_BYTES).map_err(failed("read", &path))?;
             let Some(header) = ChunkHeader::decode(bytes, &place) else { return Ok(false) };

@@ -4,7 +4,7 @@ use crate::disk::{Disk, DiskFile, write_full};
 use crate::failure::Failure;
 use crate::folder::{MakingSegment, ZEROED_AT_ONCE, remove_remnant, segment_path};
 use crate::format::{
-    CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, DatabaseBits, Place, SEGMENT_HEADER_BYTES,
+    CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, ChunkPlace, DatabaseBits, SEGMENT_HEADER_BYTES,
     SegmentHeader,
 };
 use crate::position::Position;
@@ -105,8 +105,8 @@ impl Segments {
         Ok(())
     }
 
-    fn place(&self) -> Place {
-        Place { database: self.database, segment: self.present.number, offset: self.present.position }
+    fn place(&self) -> ChunkPlace {
+        ChunkPlace { database: self.database, segment: self.present.number, offset: self.present.position }
     }
 
     /// The next chunk is written when this one is on disk: only the last one can be torn.

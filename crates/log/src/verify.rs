@@ -11,7 +11,7 @@ use crate::folder::{
     take_lock,
 };
 use crate::format::{
-    CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, DatabaseBits, Place, Refused,
+    CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, ChunkPlace, DatabaseBits, Refused,
     SEGMENT_HEADER_BYTES, record_at,
 };
 use crate::record::LogStart;
@@ -200,7 +200,7 @@ impl Walk<'_> {
     /// What lies at a place of a segment. The records of a good chunk are counted.
     fn chunk(&mut self, segment: &Segment, window: &mut Window<'_>, offset: u64) -> Result<Found> {
         let path = &segment.path;
-        let place = Place { database: self.database, segment: segment.number, offset };
+        let place = ChunkPlace { database: self.database, segment: segment.number, offset };
         let bytes = window.get(offset, CHUNK_HEADER_BYTES).map_err(failed("read", path))?;
         let Some(header) = ChunkHeader::decode(bytes, &place) else { return Ok(Found::Nothing) };
         let length = header.payload_bytes as usize;
@@ -249,7 +249,7 @@ pub(crate) fn next_chunk(segment: &Segment, database: DatabaseBits, from: u64) -
     let mut window = Window::new(&*segment.file, segment.bytes);
     let mut offset = from;
     while offset + CHUNK_HEADER_BYTES as u64 <= segment.bytes {
-        let place = Place { database, segment: segment.number, offset };
+        let place = ChunkPlace { database, segment: segment.number, offset };
         let bytes = window.get(offset, CHUNK_HEADER_BYTES).map_err(failed("read", &segment.path))?;
         if bytes.starts_with(&CHUNK_MAGIC.to_le_bytes()) && ChunkHeader::decode(bytes, &place).is_some() {
             return Ok(Some(offset));

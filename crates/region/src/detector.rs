@@ -1,7 +1,7 @@
 //! How a write to a page that a snapshot holds is found: page protection and a signal, or `userfaultfd`.
 
 use crate::file::Lack;
-use crate::pages::Entry;
+use crate::pages::PageEntry;
 use crate::userfault::Userfault;
 
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ impl Detector {
 
     /// Whether neighbouring units need two mappings: for different runs of the file always; for different protection, if that
     /// is a property of a mapping.
-    pub(crate) fn splits(self, left: Entry, right: Entry) -> bool {
+    pub(crate) fn splits(self, left: PageEntry, right: PageEntry) -> bool {
         match self {
             Detector::Protection => left != right,
             Detector::Userfault(_) => left.generation() != right.generation(),

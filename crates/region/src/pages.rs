@@ -37,11 +37,11 @@ const NO_PAGE: u64 = 0;
 
 /// Where the live page of a unit is, and whether it may be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry(u32);
+pub(crate) struct PageEntry(u32);
 
-impl Entry {
-    pub(crate) fn new(generation: usize, writable: bool) -> Entry {
-        Entry((generation as u32) << 1 | u32::from(!writable))
+impl PageEntry {
+    pub(crate) fn new(generation: usize, writable: bool) -> PageEntry {
+        PageEntry((generation as u32) << 1 | u32::from(!writable))
     }
 
     pub(crate) fn generation(self) -> usize {
@@ -141,11 +141,11 @@ impl Pages {
         self.extra
     }
 
-    pub(crate) fn entry(&self, unit: usize) -> Entry {
-        Entry(self.live.get(unit))
+    pub(crate) fn entry(&self, unit: usize) -> PageEntry {
+        PageEntry(self.live.get(unit))
     }
 
-    pub(crate) fn set(&mut self, unit: usize, entry: Entry) {
+    pub(crate) fn set(&mut self, unit: usize, entry: PageEntry) {
         self.live.set(unit, entry.0);
     }
 

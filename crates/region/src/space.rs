@@ -33,7 +33,7 @@ use crate::anonymous::Mapping;
 use crate::budget::Budget;
 use crate::detector::Detector;
 use crate::file::{Lack, MemoryFile, map_over};
-use crate::pages::{ALIVE_MAX, Entry, GENERATIONS, Pages};
+use crate::pages::{ALIVE_MAX, GENERATIONS, PageEntry, Pages};
 use ankerdb_base::Result;
 use ankerdb_memory::charge::Charge;
 use std::ops::Range;
@@ -220,7 +220,7 @@ impl Space {
         // nothing holds it; one that is protected and not noted would fault for ever.
         self.pages.cover(units);
         for unit in 0..units {
-            self.pages.set(unit, Entry::new(self.pages.entry(unit).generation(), false));
+            self.pages.set(unit, PageEntry::new(self.pages.entry(unit).generation(), false));
         }
         self.recount();
         protected
@@ -275,7 +275,7 @@ impl Space {
             return false;
         }
         for unit in 0..self.pages.extent() {
-            self.pages.set(unit, Entry::new(self.pages.entry(unit).generation(), true));
+            self.pages.set(unit, PageEntry::new(self.pages.entry(unit).generation(), true));
         }
         self.recount();
         true
@@ -323,7 +323,7 @@ impl Space {
         let old = self.pages.entry(unit).generation();
         if self.pages.live_holder(unit).is_none() {
             self.detector.release(address, bytes)?;
-            self.set(unit, Entry::new(old, true));
+            self.set(unit, PageEntry::new(old, true));
             self.counts.released += 1;
             return Ok(());
         }
@@ -341,7 +341,7 @@ impl Space {
         // A unit that is not watched is found when the next snapshot protects it.
         let _ = self.detector.watch(address, bytes);
         self.pages.occupy(generation, unit);
-        self.set(unit, Entry::new(generation, true));
+        self.set(unit, PageEntry::new(generation, true));
         if self.pages.retire(old, unit) {
             self.file.punch(self.offset(old, unit), bytes);
         }
@@ -360,7 +360,7 @@ impl Space {
     }
 
     /// Changes an entry and the number of mappings with it.
-    fn set(&mut self, unit: usize, entry: Entry) {
+    fn set(&mut self, unit: usize, entry: PageEntry) {
         let before = self.splits_at(unit);
         self.pages.set(unit, entry);
         let runs = self.runs + self.splits_at(unit) - before;
@@ -405,7 +405,7 @@ impl Space {
         let mut holes = Holes { file, unit_bytes: *unit_bytes, pending: 0..0 };
         for unit in 0..extent {
             let old = pages.entry(unit).generation();
-            pages.set(unit, Entry::new(generation, true));
+            pages.set(unit, PageEntry::new(generation, true));
             if old != generation {
                 pages.occupy(generation, unit);
                 if pages.retire(old, unit) {

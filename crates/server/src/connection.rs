@@ -15,7 +15,7 @@
 //! transactions loses its thread to others (`idle`) until it does.
 
 use crate::cancel::{CancelEntry, CancelRegistry};
-use crate::connections::{Connections, Place};
+use crate::connections::{ConnectionPlace, Connections};
 use crate::frontend::{Frame, Message};
 use crate::guard::guard;
 use crate::hangup::{HangupWatch, Hangups};
@@ -120,7 +120,7 @@ pub(crate) struct Client {
     stage: Stage,
     stream: Arc<TcpStream>,
     shared: Arc<ServerState>,
-    _place: Place,
+    _place: ConnectionPlace,
 }
 
 enum Stage {
@@ -151,7 +151,11 @@ enum Pause {
 type Ended = (Wire, Failure);
 
 impl Client {
-    pub(crate) fn new(stream: Arc<TcpStream>, shared: Arc<ServerState>, place: Place) -> Box<Client> {
+    pub(crate) fn new(
+        stream: Arc<TcpStream>,
+        shared: Arc<ServerState>,
+        place: ConnectionPlace,
+    ) -> Box<Client> {
         Box::new(Client { stage: Stage::New, stream, shared, _place: place })
     }
 

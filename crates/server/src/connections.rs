@@ -27,14 +27,14 @@ struct Streams {
 }
 
 /// A connection's place among the others; given up when dropped.
-pub(crate) struct Place {
+pub(crate) struct ConnectionPlace {
     connections: Arc<Connections>,
     number: u64,
 }
 
 impl Connections {
     /// A place for a new connection, or `None` if there are `limit` already.
-    pub(crate) fn enter(self: &Arc<Self>, stream: Arc<TcpStream>, limit: usize) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, stream: Arc<TcpStream>, limit: usize) -> Option<ConnectionPlace> {
         let mut streams = self.streams.lock();
         if streams.by_number.len() >= limit {
             return None;
@@ -45,7 +45,7 @@ impl Connections {
             stop_reading(&stream);
         }
         streams.by_number.insert(number, stream);
-        Some(Place { connections: self.clone(), number })
+        Some(ConnectionPlace { connections: self.clone(), number })
     }
 
     /// Whether the server ends.
@@ -86,7 +86,7 @@ fn stop_reading(stream: &TcpStream) {
     let _ = stream.shutdown(Shutdown::Read);
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut streams = self.connections.streams.lock();
         streams.by_number.remove(&self.number);

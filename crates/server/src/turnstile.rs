@@ -2,7 +2,7 @@
 
 use crate::cancel::CancelRegistry;
 use crate::connection::{farewell, turn_away};
-use crate::connections::{Connections, Place};
+use crate::connections::{ConnectionPlace, Connections};
 use crate::startup;
 use crate::wire::{Failure, Wire};
 use crate::workers::{Work, Workers};
@@ -63,7 +63,7 @@ struct Newcomer {
     connections: Arc<Connections>,
     cancels: Arc<CancelRegistry>,
     why: Closed,
-    _place: Place,
+    _place: ConnectionPlace,
 }
 
 impl Work for Newcomer {

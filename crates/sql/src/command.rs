@@ -134,7 +134,7 @@ impl Command {
 
 /// Which command a statement is, by its first words.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum CommandKind {
     Prepare,
     Execute,
     Deallocate,
@@ -156,31 +156,31 @@ pub(crate) enum Kind {
 }
 
 /// The kind of the command that the tokens of one statement are; `None` if it is none of these.
-pub(crate) fn kind(tokens: &[TokenWithSpan]) -> Option<Kind> {
+pub(crate) fn kind(tokens: &[TokenWithSpan]) -> Option<CommandKind> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let mut word = || match words.next().map(|token| &token.token) {
         Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
         _ => String::new(),
     };
     Some(match word().as_str() {
-        "prepare" if word() == "transaction" => Kind::PrepareTransaction,
-        "prepare" => Kind::Prepare,
-        "commit" if word() == "prepared" => Kind::CommitPrepared,
-        "rollback" if word() == "prepared" => Kind::RollbackPrepared,
-        "do" => Kind::Do,
-        "execute" => Kind::Execute,
-        "deallocate" => Kind::Deallocate,
-        "declare" => Kind::Declare,
-        "fetch" => Kind::Fetch,
-        "move" => Kind::Move,
-        "close" => Kind::Close,
-        "listen" => Kind::Listen,
-        "unlisten" => Kind::Unlisten,
-        "notify" => Kind::Notify,
-        "vacuum" => Kind::Vacuum,
-        "analyze" | "analyse" => Kind::Analyze,
-        "checkpoint" => Kind::Checkpoint,
-        "set" if word() == "constraints" => Kind::SetConstraints,
+        "prepare" if word() == "transaction" => CommandKind::PrepareTransaction,
+        "prepare" => CommandKind::Prepare,
+        "commit" if word() == "prepared" => CommandKind::CommitPrepared,
+        "rollback" if word() == "prepared" => CommandKind::RollbackPrepared,
+        "do" => CommandKind::Do,
+        "execute" => CommandKind::Execute,
+        "deallocate" => CommandKind::Deallocate,
+        "declare" => CommandKind::Declare,
+        "fetch" => CommandKind::Fetch,
+        "move" => CommandKind::Move,
+        "close" => CommandKind::Close,
+        "listen" => CommandKind::Listen,
+        "unlisten" => CommandKind::Unlisten,
+        "notify" => CommandKind::Notify,
+        "vacuum" => CommandKind::Vacuum,
+        "analyze" | "analyse" => CommandKind::Analyze,
+        "checkpoint" => CommandKind::Checkpoint,
+        "set" if word() == "constraints" => CommandKind::SetConstraints,
         _ => return None,
     })
 }
@@ -189,31 +189,31 @@ pub(crate) fn kind(tokens: &[TokenWithSpan]) -> Option<Kind> {
 ///
 /// # Errors
 /// `SyntaxError`, and for cursors those of options that do not go together.
-pub(crate) fn read(kind: Kind, parser: &mut Parser<'_>) -> Result<Command> {
+pub(crate) fn read(kind: CommandKind, parser: &mut Parser<'_>) -> Result<Command> {
     let mut reader = Reader { parser };
     reader.skip();
     match kind {
-        Kind::Prepare => reader.prepare(),
-        Kind::Execute => reader.execute(),
-        Kind::Deallocate => reader.deallocate(),
-        Kind::Declare => reader.declare(),
-        Kind::Fetch => reader.fetch(false),
-        Kind::Move => reader.fetch(true),
-        Kind::Close => reader.close(),
-        Kind::Listen => Ok(Command::Listen(reader.name()?)),
-        Kind::Unlisten => reader.unlisten(),
-        Kind::Notify => reader.notify(),
-        Kind::Vacuum => reader.maintain("VACUUM", &["full", "freeze", "verbose", "analyze"]),
-        Kind::Analyze => reader.maintain("ANALYZE", &["verbose"]),
-        Kind::SetConstraints => reader.set_constraints(),
-        Kind::Checkpoint => Ok(Command::Maintain { tag: "CHECKPOINT", tables: Vec::new() }),
-        Kind::PrepareTransaction => {
+        CommandKind::Prepare => reader.prepare(),
+        CommandKind::Execute => reader.execute(),
+        CommandKind::Deallocate => reader.deallocate(),
+        CommandKind::Declare => reader.declare(),
+        CommandKind::Fetch => reader.fetch(false),
+        CommandKind::Move => reader.fetch(true),
+        CommandKind::Close => reader.close(),
+        CommandKind::Listen => Ok(Command::Listen(reader.name()?)),
+        CommandKind::Unlisten => reader.unlisten(),
+        CommandKind::Notify => reader.notify(),
+        CommandKind::Vacuum => reader.maintain("VACUUM", &["full", "freeze", "verbose", "analyze"]),
+        CommandKind::Analyze => reader.maintain("ANALYZE", &["verbose"]),
+        CommandKind::SetConstraints => reader.set_constraints(),
+        CommandKind::Checkpoint => Ok(Command::Maintain { tag: "CHECKPOINT", tables: Vec::new() }),
+        CommandKind::PrepareTransaction => {
             reader.expect("transaction")?;
             reader.text().map(|_| Command::PrepareTransaction)
         }
-        Kind::CommitPrepared => reader.end_prepared("COMMIT PREPARED"),
-        Kind::RollbackPrepared => reader.end_prepared("ROLLBACK PREPARED"),
-        Kind::Do => Err(crate::name::not_supported("DO")),
+        CommandKind::CommitPrepared => reader.end_prepared("COMMIT PREPARED"),
+        CommandKind::RollbackPrepared => reader.end_prepared("ROLLBACK PREPARED"),
+        CommandKind::Do => Err(crate::name::not_supported("DO")),
     }
 }
 

@@ -237,7 +237,7 @@ fn placed(error: Error, parser: &Parser<'_>, sql: &str, semicolon: Option<&Token
     error.with_position(offset(sql, location) + 1)
 }
 
-fn parse_one(parser: &mut Parser<'_>, kind: Option<command::Kind>) -> Result<Parsed> {
+fn parse_one(parser: &mut Parser<'_>, kind: Option<command::CommandKind>) -> Result<Parsed> {
     let statement = match kind {
         Some(kind) => Parsed::Command(command::read(kind, parser)?),
         None => {

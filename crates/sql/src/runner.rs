@@ -8,7 +8,7 @@ use crate::explain::{Meter, Stage, address};
 use crate::olap::step::StepRows;
 use crate::olap::{After, OlapPlan};
 use crate::plan::{
-    InsertPlan, InsertSource, LastStep, Place, Planner, QueryPlan, SelectPlan, WithPlan, WritePlan,
+    ColumnSource, InsertPlan, InsertSource, LastStep, Planner, QueryPlan, SelectPlan, WithPlan, WritePlan,
 };
 use crate::session_sequences::SessionSequences;
 use ankerdb_engine::{
@@ -180,9 +180,11 @@ impl Runner {
                 let rows = self.run_query(query, transaction, environment, steps)?;
                 let context = environment.constant();
                 let rows = rows.into_iter().map(|row| {
-                    let value = |place: &Place| match place {
-                        Place::Of(column) => Ok(row[*column].clone()),
-                        Place::Default(expression) => crate::expression::evaluate(expression, &context),
+                    let value = |place: &ColumnSource| match place {
+                        ColumnSource::Of(column) => Ok(row[*column].clone()),
+                        ColumnSource::Default(expression) => {
+                            crate::expression::evaluate(expression, &context)
+                        }
                     };
                     places.iter().map(value).collect()
                 });

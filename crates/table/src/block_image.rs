@@ -73,7 +73,7 @@ impl Storage {
         if !is_sound {
             return Err(misfit("an image of another block"));
         }
-        let rows = Rows::of(image.exists, image.rows);
+        let rows = PresentRows::of(image.exists, image.rows);
         let block = self.block(image.number);
         for (column, cells) in image.columns.iter().enumerate() {
             let (data_type, nullable) = self.types()[column];
@@ -101,11 +101,11 @@ impl Storage {
 }
 
 /// The rows that exist.
-pub(crate) struct Rows(pub(crate) Vec<usize>);
+pub(crate) struct PresentRows(pub(crate) Vec<usize>);
 
-impl Rows {
-    fn of(bits: &[u8], rows: usize) -> Rows {
-        Rows((0..rows).filter(|row| bit(bits, *row)).collect())
+impl PresentRows {
+    fn of(bits: &[u8], rows: usize) -> PresentRows {
+        PresentRows((0..rows).filter(|row| bit(bits, *row)).collect())
     }
 
     /// Words of bits that cover them.
@@ -126,7 +126,7 @@ impl ImageColumn<'_> {
 }
 
 /// The rows whose strings are not NULL, with these, which follow one another and are all that the image has.
-fn strings<'a>(column: &ImageColumn<'a>, rows: &Rows) -> Result<Vec<(usize, &'a [u8])>> {
+fn strings<'a>(column: &ImageColumn<'a>, rows: &PresentRows) -> Result<Vec<(usize, &'a [u8])>> {
     let (mut left, mut found) = (column.strings, Vec::with_capacity(rows.0.len()));
     for &row in rows.0.iter().filter(|row| column.is_valid(**row)) {
         let length = column.values[row * 4..].first_chunk().map_or(0, |length| u32::from_le_bytes(*length));

@@ -79,4 +79,4 @@ pub use text::{format_text, parse_text};
 pub use type_name::{KEPT_ENUM, type_by_name};
 pub use value::Value;
 pub use value_ref::ValueRef;
-pub use zone::{Place, Zone, ZoneNames};
+pub use zone::{Zone, ZoneNames, ZoneRules};

@@ -2,7 +2,7 @@
 
 /// What a field looks like; what it means depends on those before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum FieldShape {
     /// Digits, perhaps with a fraction: `2024`, `20240229`, `1.5`
     Number,
     /// Parts with separators: `2024-02-29`, `29-Feb-2024`, `Europe/Berlin`
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 /// A field, its letters small.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FieldShape,
     pub(crate) text: String,
 }
 
@@ -37,14 +37,16 @@ pub(crate) fn fields(text: &str) -> Option<Vec<Field>> {
         let (kind, length) = match first {
             _ if is_space(first) => (None, 1),
             b'0'..=b'9' => digits(rest),
-            b'.' => (Some(Kind::Number), 1 + count(&rest[1..], |byte| byte.is_ascii_digit())),
+            b'.' => (Some(FieldShape::Number), 1 + count(&rest[1..], |byte| byte.is_ascii_digit())),
             _ if first.is_ascii_alphabetic() => letters(rest),
             b'+' | b'-' => {
                 rest = &rest[1 + count(&rest[1..], is_space)..];
                 let (kind, length) = match rest.first()? {
-                    b'0'..=b'9' => (Kind::Zone, count(rest, |b| b.is_ascii_digit() || b":.-".contains(&b))),
+                    b'0'..=b'9' => {
+                        (FieldShape::Zone, count(rest, |b| b.is_ascii_digit() || b":.-".contains(&b)))
+                    }
                     b if b.is_ascii_alphabetic() => {
-                        (Kind::SignedWord, count(rest, |b| b.is_ascii_alphabetic()))
+                        (FieldShape::SignedWord, count(rest, |b| b.is_ascii_alphabetic()))
                     }
                     _ => return None,
                 };
@@ -66,7 +68,7 @@ pub(crate) fn fields(text: &str) -> Option<Vec<Field>> {
     Some(found)
 }
 
-fn field(kind: Kind, bytes: &[u8]) -> Field {
+fn field(kind: FieldShape, bytes: &[u8]) -> Field {
     Field { kind, text: String::from_utf8_lossy(bytes).to_ascii_lowercase() }
 }
 
@@ -79,32 +81,32 @@ fn count(bytes: &[u8], accepts: impl Fn(u8) -> bool) -> usize {
 }
 
 /// What begins with a digit, and its length.
-fn digits(rest: &[u8]) -> (Option<Kind>, usize) {
+fn digits(rest: &[u8]) -> (Option<FieldShape>, usize) {
     let is_digit = |byte: u8| byte.is_ascii_digit();
     let mut length = count(rest, is_digit);
     let delimiter = match rest.get(length) {
         Some(b':') => {
-            return (Some(Kind::Time), count(rest, |byte| is_digit(byte) || b":.".contains(&byte)));
+            return (Some(FieldShape::Time), count(rest, |byte| is_digit(byte) || b":.".contains(&byte)));
         }
         Some(&delimiter @ (b'-' | b'/' | b'.')) => delimiter,
-        _ => return (Some(Kind::Number), length),
+        _ => return (Some(FieldShape::Number), length),
     };
     length += 1;
     if !rest.get(length).is_some_and(u8::is_ascii_digit) {
         length += count(&rest[length..], |byte| byte.is_ascii_alphanumeric() || byte == delimiter);
-        return (Some(Kind::Date), length);
+        return (Some(FieldShape::Date), length);
     }
     length += count(&rest[length..], is_digit);
     // Only equal delimiters make a date of three parts.
     if rest.get(length) == Some(&delimiter) {
         length += count(&rest[length..], |byte| is_digit(byte) || byte == delimiter);
-        return (Some(Kind::Date), length);
+        return (Some(FieldShape::Date), length);
     }
-    (Some(if delimiter == b'.' { Kind::Number } else { Kind::Date }), length)
+    (Some(if delimiter == b'.' { FieldShape::Number } else { FieldShape::Date }), length)
 }
 
 /// What begins with a letter, and its length: a word, a date that begins with a month, or the name of a zone with signs in it.
-fn letters(rest: &[u8]) -> (Option<Kind>, usize) {
+fn letters(rest: &[u8]) -> (Option<FieldShape>, usize) {
     let length = count(rest, |byte| byte.is_ascii_alphabetic());
     let goes_on = match rest.get(length) {
         Some(b'-' | b'/' | b'.') => true,
@@ -114,10 +116,10 @@ fn letters(rest: &[u8]) -> (Option<Kind>, usize) {
         _ => false,
     };
     if !goes_on {
-        return (Some(Kind::Word), length);
+        return (Some(FieldShape::Word), length);
     }
     let more = count(&rest[length..], |byte| byte.is_ascii_alphanumeric() || b"+-/_.:".contains(&byte));
-    (Some(Kind::Date), length + more)
+    (Some(FieldShape::Date), length + more)
 }
 
 /// What a word means.
@@ -218,12 +220,12 @@ mod tests {
 
     #[test]
     fn a_text_is_taken_apart_by_what_stands_between() {
-        use Kind::*;
+        use FieldShape::*;
         let read = |text: &str| {
             let fields = fields(text)?;
             Some(fields.into_iter().map(|field| (field.kind, field.text)).collect::<Vec<_>>())
         };
-        let expected = |parts: &[(Kind, &str)]| {
+        let expected = |parts: &[(FieldShape, &str)]| {
             Some(parts.iter().map(|(kind, text)| (*kind, (*text).to_owned())).collect::<Vec<_>>())
         };
         for (text, parts) in [

@@ -10,7 +10,7 @@ use crate::calendar::{
     FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY, civil_from_days, days_from_civil, days_in_month,
 };
 use crate::date_style::{DateOrder, DateStyle};
-use crate::moment_field::{Field, Kind, Word, fields, word};
+use crate::moment_field::{Field, FieldShape, Word, fields, word};
 use crate::zone::Zone;
 use ankerdb_base::{Error, SqlState};
 
@@ -175,11 +175,11 @@ fn read_fields(text: &str) -> Read<Moment> {
     for (position, field) in fields.iter().enumerate() {
         let next = fields.get(position + 1).map(|field| field.kind);
         let parts = match field.kind {
-            Kind::Date => reader.date_or_zone(&field.text)?,
-            Kind::Time => reader.clock(&field.text)?,
-            Kind::Zone => reader.offset(&field.text)?,
-            Kind::Number => reader.number_field(&field.text)?,
-            Kind::Word | Kind::SignedWord => match word(&field.text) {
+            FieldShape::Date => reader.date_or_zone(&field.text)?,
+            FieldShape::Time => reader.clock(&field.text)?,
+            FieldShape::Zone => reader.offset(&field.text)?,
+            FieldShape::Number => reader.number_field(&field.text)?,
+            FieldShape::Word | FieldShape::SignedWord => match word(&field.text) {
                 // A moment by itself, or beside nothing that matters.
                 Some(Word::Infinity(positive)) => return lone(&fields, Moment::Infinite { positive }),
                 Some(Word::Epoch) => {
@@ -463,7 +463,7 @@ impl Reader {
     }
 
     /// A word; `next` is what follows it.
-    fn word(&mut self, known: Option<Word>, name: &str, next: Option<Kind>) -> Read<u32> {
+    fn word(&mut self, known: Option<Word>, name: &str, next: Option<FieldShape>) -> Read<u32> {
         Ok(match known {
             Some(Word::Ignored) => 0,
             Some(Word::Midnight) => {
@@ -499,7 +499,8 @@ impl Reader {
                 0
             }
             Some(Word::Time) => {
-                if self.known & DATE != DATE || !matches!(next, Some(Kind::Number | Kind::Time | Kind::Date))
+                if self.known & DATE != DATE
+                    || !matches!(next, Some(FieldShape::Number | FieldShape::Time | FieldShape::Date))
                 {
                     return Err(Refusal::Malformed);
                 }

@@ -4,7 +4,7 @@
 //! at it here, where they need it, so that none of their callers has to pass it on. A thread that works for a session says so first:
 //! [`Zone::enter`] for a thread that is its own, [`Zone::within`] for a piece of work on a thread that all share.
 //!
-//! Not here: names of zones and the rules of places, which come with a [`Place`].
+//! Not here: names of zones and the rules of places, which come with a [`ZoneRules`].
 
 use crate::calendar::is_infinite;
 use ankerdb_base::{Error, Result, SqlState};
@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 /// A place whose clocks are changed. All times in microseconds, since 1970-01-01 where they are moments.
-pub trait Place: fmt::Debug + Send + Sync {
+pub trait ZoneRules: fmt::Debug + Send + Sync {
     /// Its name.
     fn name(&self) -> &str;
     /// How far east of Greenwich its clocks are at an instant.
@@ -33,7 +33,7 @@ pub enum Zone {
     /// So many microseconds east of Greenwich, always.
     East(i64),
     /// That of a place, of which there is one object for each name.
-    Place(&'static dyn Place),
+    Place(&'static dyn ZoneRules),
 }
 
 impl PartialEq for Zone {

@@ -4,7 +4,7 @@ use super::binder::Binder;
 use super::bytes::{Reader, damaged, whole};
 use super::definition::TableImage;
 use super::entry::{read_domain, read_sequence, read_view};
-use super::key::{Kind, name, subject};
+use super::key::{EntryKind, name, subject};
 use super::recovered::{RecoveredCatalog, Types};
 use crate::catalog::{Catalog, Relations};
 use crate::database::Database;
@@ -33,7 +33,7 @@ impl RecoveredCatalog {
         let types = self.types.take().ok_or_else(|| Error::internal("types were made"))?;
         let sequences = self.sequences(database)?;
         let views = self.views(&types)?;
-        let comments = self.of_kind(Kind::Comment).map(|(key, text)| {
+        let comments = self.of_kind(EntryKind::Comment).map(|(key, text)| {
             let subject = whole(key, |reader| subject(reader, database.id()))?;
             Ok((subject, Arc::from(whole(text, Reader::text)?)))
         });
@@ -61,7 +61,7 @@ impl RecoveredCatalog {
 
     fn schemas(&self) -> Result<BTreeMap<String, Arc<Schema>>> {
         let mut schemas = BTreeMap::new();
-        for (key, body) in self.of_kind(Kind::Schema) {
+        for (key, body) in self.of_kind(EntryKind::Schema) {
             let id = SchemaId(whole(key, Reader::u64)?);
             let name = whole(body, Reader::string)?;
             let schema = Arc::new(Schema { id, name: name.clone() });
@@ -76,7 +76,7 @@ impl RecoveredCatalog {
     fn domains(&self, binder: &dyn Binder) -> Result<Vec<Domain>> {
         let types = self.types.as_ref().ok_or_else(|| Error::internal("types come before domains"))?;
         let mut waiting = Vec::new();
-        for (key, body) in self.of_kind(Kind::Domain) {
+        for (key, body) in self.of_kind(EntryKind::Domain) {
             waiting.push(read_domain(whole(key, name)?, body, &types.stored)?);
         }
         let mut made = Made { domains: Vec::with_capacity(waiting.len()), known: HashMap::new() };
@@ -124,7 +124,7 @@ impl RecoveredCatalog {
             let sequence = read_sequence(name.clone(), body, count)?.logged_by(&database.shared.manager);
             Ok((name, Arc::new(sequence)))
         };
-        self.of_kind(Kind::Sequence).map(read).collect()
+        self.of_kind(EntryKind::Sequence).map(read).collect()
     }
 
     fn views(&self, types: &Types) -> Result<Relations<crate::view::View>> {
@@ -132,7 +132,7 @@ impl RecoveredCatalog {
             let name = whole(key, name)?;
             Ok((name.clone(), Arc::new(read_view(name, body, &types.stored)?)))
         };
-        self.of_kind(Kind::View).map(read).collect()
+        self.of_kind(EntryKind::View).map(read).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::bytes::Writer;
 use super::definition::push_table;
 use super::entry::{push_domain, push_sequence, push_user_type, push_view};
-use super::key::{Key, Kind};
+use super::key::{EntryKind, Key};
 use crate::catalog::{Catalog, TEMPORARY_PREFIX};
 use crate::comment::{self, Object, Subject};
 use crate::domain::Domain;
@@ -77,10 +77,10 @@ impl CatalogChange {
         let lasting = Lasting::of(base, new);
         change.schemas(base, new, &lasting);
         change.tables(base, new, indexes, &lasting);
-        change.named(&base.types, &new.types, Kind::Type, Entry::Type, &lasting);
-        change.named(&base.domains, &new.domains, Kind::Domain, Entry::Domain, &lasting);
-        change.named(&base.sequences, &new.sequences, Kind::Sequence, Entry::Sequence, &lasting);
-        change.named(&base.views, &new.views, Kind::View, Entry::View, &lasting);
+        change.named(&base.types, &new.types, EntryKind::Type, Entry::Type, &lasting);
+        change.named(&base.domains, &new.domains, EntryKind::Domain, Entry::Domain, &lasting);
+        change.named(&base.sequences, &new.sequences, EntryKind::Sequence, Entry::Sequence, &lasting);
+        change.named(&base.views, &new.views, EntryKind::View, Entry::View, &lasting);
         if !Arc::ptr_eq(&base.comments, &new.comments) {
             for subject in comment::changed(&base.comments, &new.comments) {
                 if !lasting.has_subject(&subject) {
@@ -143,7 +143,7 @@ impl CatalogChange {
         &mut self,
         base: &Arc<BTreeMap<RelationName, Arc<T>>>,
         new: &Arc<BTreeMap<RelationName, Arc<T>>>,
-        kind: Kind,
+        kind: EntryKind,
         entry: impl Fn(Arc<T>) -> Entry,
         lasting: &Lasting,
     ) {
@@ -185,11 +185,11 @@ impl Entry {
     fn key(&self) -> Key {
         match self {
             Entry::Schema(schema) => Key::Schema(schema.id),
-            Entry::Type(known) => Key::Named(Kind::Type, known.full_name()),
-            Entry::Domain(known) => Key::Named(Kind::Domain, known.full_name()),
+            Entry::Type(known) => Key::Named(EntryKind::Type, known.full_name()),
+            Entry::Domain(known) => Key::Named(EntryKind::Domain, known.full_name()),
             Entry::Table(table, _) => Key::Table(table.origin().number()),
-            Entry::Sequence(known) => Key::Named(Kind::Sequence, known.full_name()),
-            Entry::View(known) => Key::Named(Kind::View, known.full_name()),
+            Entry::Sequence(known) => Key::Named(EntryKind::Sequence, known.full_name()),
+            Entry::View(known) => Key::Named(EntryKind::View, known.full_name()),
             Entry::Comment(subject, _) => Key::Comment(subject.clone()),
         }
     }

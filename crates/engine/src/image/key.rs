@@ -7,7 +7,7 @@ use ankerdb_base::{DatabaseId, Result, SchemaId, TableId};
 
 /// The kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     Schema,
     Type,
     Domain,
@@ -17,25 +17,25 @@ pub(super) enum Kind {
     Comment,
 }
 
-impl Kind {
+impl EntryKind {
     /// By their numbers in images, which never change.
-    const ALL: [(u8, Kind); 7] = [
-        (1, Kind::Schema),
-        (2, Kind::Table),
-        (3, Kind::Sequence),
-        (4, Kind::View),
-        (5, Kind::Type),
-        (6, Kind::Domain),
-        (7, Kind::Comment),
+    const ALL: [(u8, EntryKind); 7] = [
+        (1, EntryKind::Schema),
+        (2, EntryKind::Table),
+        (3, EntryKind::Sequence),
+        (4, EntryKind::View),
+        (5, EntryKind::Type),
+        (6, EntryKind::Domain),
+        (7, EntryKind::Comment),
     ];
 
-    pub(super) fn of_number(number: u8) -> Result<Kind> {
-        let found = Kind::ALL.iter().find(|(known, _)| *known == number);
+    pub(super) fn of_number(number: u8) -> Result<EntryKind> {
+        let found = EntryKind::ALL.iter().find(|(known, _)| *known == number);
         found.map(|(_, kind)| *kind).ok_or_else(|| damaged("an entry is of an unknown kind"))
     }
 
     pub(super) fn number(self) -> u8 {
-        Kind::ALL.iter().find(|(_, known)| *known == self).map_or(0, |(number, _)| *number)
+        EntryKind::ALL.iter().find(|(_, known)| *known == self).map_or(0, |(number, _)| *number)
     }
 }
 
@@ -46,17 +46,17 @@ pub(super) enum Key {
     /// By the number of its origin.
     Table(u32),
     /// Of the other kinds.
-    Named(Kind, RelationName),
+    Named(EntryKind, RelationName),
     Comment(Subject),
 }
 
 impl Key {
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> EntryKind {
         match self {
-            Key::Schema(_) => Kind::Schema,
-            Key::Table(_) => Kind::Table,
+            Key::Schema(_) => EntryKind::Schema,
+            Key::Table(_) => EntryKind::Table,
             Key::Named(kind, _) => *kind,
-            Key::Comment(_) => Kind::Comment,
+            Key::Comment(_) => EntryKind::Comment,
         }
     }
 

@@ -4,7 +4,7 @@ use super::bytes::{Reader, damaged, whole};
 use super::change::{CatalogChange, PUT, REMOVED, VERSION};
 use super::definition::{TableImage, read_table, table_number};
 use super::entry::{domain_oid, read_user_type, sequence_number, user_type_oids};
-use super::key::{Kind, name};
+use super::key::{EntryKind, name};
 use super::types::StoredTypes;
 use crate::catalog::Catalog;
 use crate::sequence::SequenceCount;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 /// its bytes.
 pub struct RecoveredCatalog {
     /// By kind and key.
-    pub(super) entries: BTreeMap<(Kind, Vec<u8>), Vec<u8>>,
+    pub(super) entries: BTreeMap<(EntryKind, Vec<u8>), Vec<u8>>,
     /// How far sequences have counted, by their numbers.
     pub(super) counts: HashMap<u64, SequenceCount>,
     /// Behind the largest number of a table that there ever was.
@@ -69,7 +69,7 @@ impl RecoveredCatalog {
         }
         let (mut changes, mut marks) = (Vec::new(), Vec::new());
         while !reader.is_empty() {
-            let (kind, action) = (Kind::of_number(reader.byte()?)?, reader.byte()?);
+            let (kind, action) = (EntryKind::of_number(reader.byte()?)?, reader.byte()?);
             let key = reader.counted()?;
             let body = match action {
                 REMOVED => None,
@@ -135,12 +135,12 @@ impl RecoveredCatalog {
 
     fn make_types(&self) -> Result<Types> {
         let (mut stored, mut user_types) = (StoredTypes::default(), Vec::new());
-        for (key, body) in self.of_kind(Kind::Type) {
+        for (key, body) in self.of_kind(EntryKind::Type) {
             let made = read_user_type(whole(key, name)?, body)?;
             stored.labels.insert(made.labels.oid(), made.labels);
             user_types.push(made);
         }
-        for (_, body) in self.of_kind(Kind::Domain) {
+        for (_, body) in self.of_kind(EntryKind::Domain) {
             let oid = domain_oid(body)?;
             stored.domains.insert(oid, DomainType::restore(oid)?);
         }
@@ -148,7 +148,7 @@ impl RecoveredCatalog {
     }
 
     /// The keys and bytes of all entries of a kind.
-    pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(super) fn of_kind(&self, kind: EntryKind) -> impl Iterator<Item = (&[u8], &[u8])> {
         let entries = self.entries.range((kind, Vec::new())..);
         let entries = entries.take_while(move |((known, _), _)| *known == kind);
         entries.map(|((_, key), body)| (key.as_slice(), body.as_slice()))
@@ -157,7 +157,7 @@ impl RecoveredCatalog {
     /// The tables, with the numbers of their origins. The types have been made.
     pub(super) fn read_tables(&self, database: DatabaseId) -> Result<Vec<(u32, TableImage)>> {
         let types = self.types.as_ref().ok_or_else(|| Error::internal("types come before tables"))?;
-        let tables = self.of_kind(Kind::Table);
+        let tables = self.of_kind(EntryKind::Table);
         let read = |(key, body)| Ok((whole(key, Reader::u32)?, read_table(body, &types.stored, database)?));
         tables.map(read).collect()
     }
@@ -173,19 +173,19 @@ enum Mark {
 }
 
 impl Mark {
-    fn of(kind: Kind, key: &[u8], body: &[u8]) -> Result<Mark> {
+    fn of(kind: EntryKind, key: &[u8], body: &[u8]) -> Result<Mark> {
         Ok(match kind {
-            Kind::Schema => Mark::Number(whole(key, Reader::u64)?),
-            Kind::Table => Mark::Table(table_number(body)?.max(whole(key, Reader::u32)?)),
-            Kind::Sequence => Mark::Number(sequence_number(body)?),
-            Kind::Type => {
+            EntryKind::Schema => Mark::Number(whole(key, Reader::u64)?),
+            EntryKind::Table => Mark::Table(table_number(body)?.max(whole(key, Reader::u32)?)),
+            EntryKind::Sequence => Mark::Number(sequence_number(body)?),
+            EntryKind::Type => {
                 let mut oids = user_type_oids(body)?;
                 // That of arrays.
                 oids.push(oids[0].saturating_add(1));
                 Mark::Labels(oids)
             }
-            Kind::Domain => Mark::Domain(domain_oid(body)?),
-            Kind::View | Kind::Comment => Mark::Nothing,
+            EntryKind::Domain => Mark::Domain(domain_oid(body)?),
+            EntryKind::View | EntryKind::Comment => Mark::Nothing,
         })
     }
 }

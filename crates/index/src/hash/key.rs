@@ -94,10 +94,10 @@ impl<'k> HashKey<'k> {
 
     /// An entry that owns a copy of the key's bytes, if they are out of line.
     #[inline]
-    pub(crate) fn to_entry(self, row: u64) -> Entry {
+    pub(crate) fn to_entry(self, row: u64) -> HashEntry {
         let [first, second] = self.words;
         let second = if self.is_long() { new_tail(self.bytes) } else { second };
-        Entry { words: [first, second], kind: self.kind, row }
+        HashEntry { words: [first, second], kind: self.kind, row }
     }
 
     /// Bytes that the key occupies out of line.
@@ -115,13 +115,13 @@ pub(crate) fn is_listed(kind: KeyKind) -> bool {
 
 /// The words of an entry. A plain copy: does not own the tail, unless said so.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry {
+pub(crate) struct HashEntry {
     pub(crate) words: [u64; 2],
     pub(crate) kind: KeyKind,
     pub(crate) row: u64,
 }
 
-impl Entry {
+impl HashEntry {
     #[inline]
     pub(crate) fn is_long(&self) -> bool {
         self.kind & !LISTED == LONG
@@ -134,8 +134,8 @@ impl Entry {
     }
 
     /// This entry, standing for a posting list.
-    pub(crate) fn with_list(self, list: u64) -> Entry {
-        Entry { kind: self.kind | LISTED, row: list, ..self }
+    pub(crate) fn with_list(self, list: u64) -> HashEntry {
+        HashEntry { kind: self.kind | LISTED, row: list, ..self }
     }
 
     /// Bytes of a key that is not long.
@@ -151,7 +151,7 @@ impl Entry {
     /// Whether the entry has the key, whatever its row.
     ///
     /// # Safety
-    /// As for [`Entry::tail`].
+    /// As for [`HashEntry::tail`].
     pub(crate) unsafe fn has_key(&self, key: &HashKey, guard: &Guard) -> bool {
         if !key.is_of_kind(self.kind) || self.words[0] != key.words[0] {
             return false;
@@ -174,7 +174,7 @@ impl Entry {
     /// The whole key.
     ///
     /// # Safety
-    /// As for [`Entry::tail`].
+    /// As for [`HashEntry::tail`].
     pub(crate) unsafe fn key(&self, guard: &Guard) -> Vec<u8> {
         if self.is_long() {
             // SAFETY: by the contract.

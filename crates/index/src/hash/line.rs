@@ -20,7 +20,7 @@
 //! Everything here is an atomic word. Readers load under the head's latch (`latch`) and validate before they believe
 //! what they have loaded and before they follow an address. All zeros is an empty line of no bucket.
 
-use super::key::{Entry, HashKey, KeyKind};
+use super::key::{HashEntry, HashKey, KeyKind};
 use crate::latch::{Latch, NodeVersion, Restart};
 use crossbeam_epoch::Guard;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -123,9 +123,9 @@ impl Line {
 
     /// Loads an entry whose kind is not 0; to be validated.
     #[inline]
-    pub(crate) fn entry(&self, entry: usize, kind: KeyKind) -> Entry {
+    pub(crate) fn entry(&self, entry: usize, kind: KeyKind) -> HashEntry {
         let word = |nth: usize| self.entries[entry][nth].load(Relaxed);
-        Entry { words: [word(0), word(1)], kind, row: word(2) }
+        HashEntry { words: [word(0), word(1)], kind, row: word(2) }
     }
 
     /// Whether an entry has the key, whatever its row; to be validated. `head` is the bucket's.
@@ -151,7 +151,7 @@ impl Line {
         Ok(unsafe { found.tail(guard) } == key.bytes)
     }
 
-    fn set_entry(&self, place: usize, entry: &Entry) {
+    fn set_entry(&self, place: usize, entry: &HashEntry) {
         let [first, second, row] = &self.entries[place];
         first.store(entry.words[0], Relaxed);
         second.store(entry.words[1], Relaxed);
@@ -160,14 +160,14 @@ impl Line {
     }
 
     /// Puts an entry into this line, if there is room. Needs the lock.
-    fn put(&self, entry: &Entry) -> bool {
+    fn put(&self, entry: &HashEntry) -> bool {
         let link = self.link();
         let free = (0..ENTRIES).find(|&place| link.kind(place) == 0);
         free.inspect(|&place| self.set_entry(place, entry)).is_some()
     }
 
     /// Takes some entry out of this line. Needs the lock.
-    fn take_any(&self) -> Option<Entry> {
+    fn take_any(&self) -> Option<HashEntry> {
         let link = self.link();
         let place = (0..ENTRIES).find(|&place| link.kind(place) != 0)?;
         let entry = self.entry(place, link.kind(place));
@@ -181,7 +181,7 @@ impl Line {
     }
 
     /// Adds an entry to the bucket of which this is the head. Needs the lock. Returns whether a line was allocated.
-    pub(crate) fn add(&self, entry: &Entry, guard: &Guard) -> bool {
+    pub(crate) fn add(&self, entry: &HashEntry, guard: &Guard) -> bool {
         let link = self.link();
         // SAFETY: the bucket is locked.
         let next = unsafe { Line::next(link, guard) };
@@ -224,7 +224,7 @@ impl Line {
 
     /// Removes an entry of the bucket of which this is the head; `line` is where it is. Needs the lock. Returns the
     /// entry, whose tail now belongs to the caller, and whether a line was given up.
-    pub(crate) fn remove(&self, line: &Line, place: usize, guard: &Guard) -> (Entry, bool) {
+    pub(crate) fn remove(&self, line: &Line, place: usize, guard: &Guard) -> (HashEntry, bool) {
         let link = line.link();
         let removed = line.entry(place, link.kind(place));
         line.set_link(link.with_kind(place, 0));
@@ -241,7 +241,7 @@ impl Line {
     }
 
     /// Takes an entry out of the first overflow line, and gives the line up if it is empty then. Needs the lock.
-    pub(crate) fn take_overflow(&self, guard: &Guard) -> (Option<Entry>, bool) {
+    pub(crate) fn take_overflow(&self, guard: &Guard) -> (Option<HashEntry>, bool) {
         let link = self.link();
         // SAFETY: the bucket is locked.
         let Some(next) = (unsafe { Line::next(link, guard) }) else { return (None, false) };

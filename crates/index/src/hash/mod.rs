@@ -64,7 +64,7 @@ use crate::{Result, UniqueInsert, check_length};
 use crossbeam_epoch::{self as epoch, Guard};
 use crossbeam_utils::CachePadded;
 use directory::{Directory, FIRST_LEVEL};
-use key::{Entry, HashKey, Seeds, is_listed};
+use key::{HashEntry, HashKey, Seeds, is_listed};
 use line::{ENTRIES, LINE_BYTES, Line, Link};
 use posting::{PostingLists, ROWS_IN_BUCKET};
 use rows::RowList;
@@ -115,7 +115,7 @@ enum Removed {
     /// A row of a list.
     FromList,
     /// This entry of a bucket: that of the row, or that of a list, which is empty now.
-    Entry(Entry),
+    Entry(HashEntry),
 }
 
 impl Bucket<'_> {
@@ -223,7 +223,7 @@ impl HashIndex {
     }
 
     /// Frees the tail of an entry of this key that has left its bucket, when no thread looks at it any more.
-    fn free_tail_later(&self, removed: &Entry, key: &HashKey, guard: &Guard) {
+    fn free_tail_later(&self, removed: &HashEntry, key: &HashKey, guard: &Guard) {
         if !removed.is_long() {
             return;
         }
@@ -468,7 +468,7 @@ impl HashIndex {
         let (bucket, _) = self.find(hash)?;
         let (mut line, mut link) = (bucket.head, bucket.link);
         loop {
-            let copied: Vec<Entry> = (0..ENTRIES)
+            let copied: Vec<HashEntry> = (0..ENTRIES)
                 .filter(|&place| link.kind(place) != 0)
                 .map(|place| line.entry(place, link.kind(place)))
                 .collect();
@@ -506,7 +506,7 @@ impl HashIndex {
         }
         child.set_depth(depth + 1);
         parent.set_depth(depth + 1);
-        let moves = |entry: &Entry| entry.hash(&self.seeds) >> depth & 1 == 1;
+        let moves = |entry: &HashEntry| entry.hash(&self.seeds) >> depth & 1 == 1;
         for place in 0..ENTRIES {
             let kind = parent.link().kind(place);
             if kind != 0 && moves(&parent.entry(place, kind)) {

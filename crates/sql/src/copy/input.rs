@@ -3,7 +3,7 @@
 use super::file::{SourceFile, open_source};
 use super::lines::LineSplitter;
 use super::options::{CopyOptions, Format, Header};
-use super::parquet::{Bounds, FileReader, Rows, Spool};
+use super::parquet::{Bounds, FileReader, ParquetRows, Spool};
 use super::parts::Parts;
 use super::row::RowValues;
 use super::shape::{Defaults, LineReader, Shape};
@@ -353,7 +353,7 @@ impl Loader {
         }
     }
 
-    fn store_from(&mut self, rows: &Rows, row: usize, transaction: &mut Transaction) -> Result<()> {
+    fn store_from(&mut self, rows: &ParquetRows, row: usize, transaction: &mut Transaction) -> Result<()> {
         self.reader.begin(self.line)?;
         let defaults = self.reader.values("");
         let value = |column: usize| rows.value(row, column).unwrap_or_else(|| defaults.value(column));

@@ -4,7 +4,7 @@ use super::defining::Defining;
 use crate::expression::Parameters;
 use crate::expression::library::row_type;
 use crate::name::{folded, quoted};
-use crate::plan::{InsertPlan, InsertSource, Place, WritePlan};
+use crate::plan::{ColumnSource, InsertPlan, InsertSource, WritePlan};
 use ankerdb_engine::{ColumnDefinition, DataType, Error, NameRef, Result, SqlState, TableDefinition};
 use ankerdb_value::MAX_NUMERIC_PRECISION;
 use datafusion::sql::sqlparser::ast;
@@ -72,7 +72,7 @@ pub(super) fn create_table_as(
     if !with_data {
         return Ok("CREATE TABLE AS".into());
     }
-    let places = (0..output.len()).map(Place::Of).collect();
+    let places = (0..output.len()).map(ColumnSource::Of).collect();
     let (source, subqueries) = (InsertSource::Query(plan, places), Vec::new());
     let (conflict, returning, checks) = (None, None, Vec::new());
     let plan = InsertPlan { table, source, conflict, returning, checks, subqueries };

@@ -1,6 +1,6 @@
 //! SELECT over rows that indexes lead to, one table after the other.
 
-use super::scan::Source;
+use super::scan::RowSource;
 use super::select::{order, values, window};
 use super::sort::sort;
 use super::{Done, Environment};
@@ -73,7 +73,7 @@ impl Run<'_> {
     ) -> Result<ControlFlow<()>> {
         let depth = row.len();
         let Some(step) = self.plan.steps.get(depth) else { return emit(transaction, row) };
-        let source = Source {
+        let source = RowSource {
             table: &step.table,
             access: &step.access,
             filter: step.filter.as_ref(),

@@ -9,7 +9,7 @@ use super::view::view;
 use crate::expression::Parameters;
 use crate::made_table::source;
 use crate::name::{full_name, object_name, quoted};
-use crate::plan::{InsertPlan, InsertSource, Place, Planner, QueryPlan, WritePlan};
+use crate::plan::{ColumnSource, InsertPlan, InsertSource, Planner, QueryPlan, WritePlan};
 use crate::refreshing::Refresh;
 use crate::view_text;
 use ankerdb_engine::{
@@ -67,7 +67,7 @@ fn in_words_of_tables(error: Error) -> Error {
 /// Runs the query of a materialized view, and adds its rows.
 fn fill(defining: &mut Defining, table: &Arc<Table>) -> Result<usize> {
     let plan = planned(defining, table)?;
-    let places = (0..table.columns().len()).map(Place::Of).collect();
+    let places = (0..table.columns().len()).map(ColumnSource::Of).collect();
     let (source, subqueries) = (InsertSource::Query(plan, places), Vec::new());
     let (conflict, returning, checks) = (None, None, Vec::new());
     let plan = InsertPlan { table: table.clone(), source, conflict, returning, checks, subqueries };

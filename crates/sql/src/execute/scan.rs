@@ -15,7 +15,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// The rows of one table that a statement reads or writes.
-pub(super) struct Source<'a> {
+pub(super) struct RowSource<'a> {
     pub table: &'a Arc<Table>,
     pub access: &'a Access,
     pub filter: Option<&'a Arc<Expression>>,
@@ -30,7 +30,7 @@ const ITEMS_BETWEEN_CHECKS: usize = 4096;
 
 type Visit<'a> = dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>> + 'a;
 
-impl Source<'_> {
+impl RowSource<'_> {
     /// Visits each row that satisfies the filter, in the order of the access path.
     pub(super) fn visit(
         &self,

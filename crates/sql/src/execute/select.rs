@@ -1,6 +1,6 @@
 //! SELECT on the OLTP path.
 
-use super::scan::Source;
+use super::scan::RowSource;
 use super::sort::sort;
 use super::{Done, Environment, until_stable};
 use crate::explain::{Stage, address};
@@ -117,8 +117,8 @@ pub(super) fn project(
     values(projection, &environment.context(&column))
 }
 
-fn source<'a>(plan: &'a SelectPlan, table: &'a Arc<Table>) -> Source<'a> {
-    Source { table, access: &plan.access, filter: plan.filter.as_ref(), columns: plan.columns, left: None }
+fn source<'a>(plan: &'a SelectPlan, table: &'a Arc<Table>) -> RowSource<'a> {
+    RowSource { table, access: &plan.access, filter: plan.filter.as_ref(), columns: plan.columns, left: None }
 }
 
 /// Rows in the order of the access path; stops as soon as the limit is reached.

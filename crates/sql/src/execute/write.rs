@@ -1,6 +1,6 @@
 //! INSERT, UPDATE and DELETE.
 
-use super::scan::Source;
+use super::scan::RowSource;
 use super::select::project;
 use super::{Done, Environment, until_stable};
 use crate::explain::{Actual, Stage, address};
@@ -202,7 +202,7 @@ pub(crate) fn update(
     transaction: &mut Transaction,
     environment: &Environment,
 ) -> Result<Done> {
-    let source = Source {
+    let source = RowSource {
         table: &plan.table,
         access: &plan.access,
         filter: plan.filter.as_ref(),
@@ -239,7 +239,7 @@ pub(crate) fn delete(
 ) -> Result<Done> {
     // It may need much memory, but frees more.
     environment.interrupt.set_frees(!transaction.has_writes());
-    let source = Source {
+    let source = RowSource {
         table: &plan.table,
         access: &plan.access,
         filter: plan.filter.as_ref(),

@@ -7,7 +7,7 @@
 
 use ankerdb_engine::{Error, Result, SqlState};
 pub(crate) use ankerdb_value::Zone;
-use ankerdb_value::{Place, civil_from_days, days_from_civil};
+use ankerdb_value::{ZoneRules, civil_from_days, days_from_civil};
 use chrono::{DateTime, MappedLocalTime, NaiveDate, NaiveDateTime, Offset, TimeZone};
 use chrono_tz::{OffsetComponents, OffsetName, TZ_VARIANTS, Tz};
 use std::sync::LazyLock;
@@ -171,7 +171,7 @@ impl Rules {
     }
 }
 
-impl Place for Rules {
+impl ZoneRules for Rules {
     fn name(&self) -> &str {
         self.zone.name()
     }

@@ -50,7 +50,8 @@ pub(crate) use target::ViewCheck;
 pub(crate) use user_type::{LabelPlace, TypeChange};
 pub(crate) use with::{LastStep, WithPlan};
 pub(crate) use write::{
-    Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Place, Returning, UpdatePlan, WritePlan,
+    ColumnSource, Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Returning, UpdatePlan,
+    WritePlan,
 };
 
 use source_column::with_sources;

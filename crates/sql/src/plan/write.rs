@@ -97,11 +97,11 @@ pub(crate) enum InsertSource {
     /// One expression for each column of the table.
     Values(Vec<Vec<Expression>>),
     /// A query, and for each column of the table where its value comes from.
-    Query(QueryPlan, Vec<Place>),
+    Query(QueryPlan, Vec<ColumnSource>),
 }
 
 /// Where the value of a new row's column comes from.
-pub(crate) enum Place {
+pub(crate) enum ColumnSource {
     /// A column of the query's result.
     Of(usize),
     Default(Expression),
@@ -607,7 +607,7 @@ impl Writing<'_, '_> {
     }
 
     /// For each column of the table the result's column that it takes, or its default.
-    fn placed(&self, targets: &Targets, width: usize) -> Bound<Vec<Place>> {
+    fn placed(&self, targets: &Targets, width: usize) -> Bound<Vec<ColumnSource>> {
         let table = &self.target.table;
         let given = targets.columns.iter().take(width).enumerate();
         let given: Vec<(usize, usize)> = given
@@ -615,8 +615,8 @@ impl Writing<'_, '_> {
             .map(|(source, target)| (source, *target))
             .collect();
         let defaults = self.defaults(|position| given.iter().all(|(_, target)| *target != position))?;
-        let mut places: Vec<Place> = defaults.into_iter().map(Place::Default).collect();
-        given.into_iter().for_each(|(source, target)| places[target] = Place::Of(source));
+        let mut places: Vec<ColumnSource> = defaults.into_iter().map(ColumnSource::Default).collect();
+        given.into_iter().for_each(|(source, target)| places[target] = ColumnSource::Of(source));
         Ok(places)
     }
 }

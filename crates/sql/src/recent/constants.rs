@@ -10,7 +10,7 @@
 //! constant, and becomes a value of it by the same rules. Anywhere else a constant may be more than its value: a place in ORDER BY, a
 //! part of a column's name or of an interval, the number of digits that a type keeps, a reason to refuse.
 
-use super::outline::{Constant, Kind, Outline};
+use super::outline::{Constant, ConstantKind, Outline};
 use crate::visit::{Work, visit};
 use ankerdb_engine::DataType;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, SetExpr, Statement, UnaryOperator, Value};
@@ -39,7 +39,7 @@ impl Substituted {
         constants.find_plain(&mut statement);
         constants.count(&mut statement);
         let chosen = |place: &Place| {
-            place.plain == 1 && place.all == 1 && (with_strings || place.constant.kind != Kind::Text)
+            place.plain == 1 && place.all == 1 && (with_strings || place.constant.kind != ConstantKind::Text)
         };
         let mut declared = Vec::new();
         let mut fixed = Vec::with_capacity(constants.0.len());
@@ -83,10 +83,10 @@ impl Place<'_> {
         value.span.start == self.start
             && match &value.value {
                 Value::Number(digits, _) => {
-                    self.constant.kind != Kind::Text && digits == self.constant.written(self.text)
+                    self.constant.kind != ConstantKind::Text && digits == self.constant.written(self.text)
                 }
                 Value::SingleQuotedString(string) => {
-                    self.constant.kind == Kind::Text && *string == self.constant.content(self.text)
+                    self.constant.kind == ConstantKind::Text && *string == self.constant.content(self.text)
                 }
                 _ => false,
             }
@@ -190,7 +190,8 @@ impl<'t> Places<'t> {
             value => (value, may_be_string),
         };
         let found = self.0.iter_mut().find(|place| place.is_at(value));
-        if let Some(place) = found.filter(|place| may_be_string || place.constant.kind != Kind::Text) {
+        if let Some(place) = found.filter(|place| may_be_string || place.constant.kind != ConstantKind::Text)
+        {
             place.plain += 1;
         }
     }

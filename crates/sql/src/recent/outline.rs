@@ -18,7 +18,7 @@ const WHOLE: char = '\u{4}';
 
 /// What a constant is, as far as its token tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum ConstantKind {
     /// Digits of an `integer`.
     Integer,
     /// Digits of a `bigint`.
@@ -29,15 +29,15 @@ pub(super) enum Kind {
     Text,
 }
 
-impl Kind {
+impl ConstantKind {
     fn mark(self, text: &mut String) {
         text.push(match self {
-            Kind::Integer => '\u{1}',
-            Kind::BigInt => '\u{2}',
-            Kind::Text => '\u{3}',
-            Kind::Decimal(_) => '\u{5}',
+            ConstantKind::Integer => '\u{1}',
+            ConstantKind::BigInt => '\u{2}',
+            ConstantKind::Text => '\u{3}',
+            ConstantKind::Decimal(_) => '\u{5}',
         });
-        if let Kind::Decimal(scale) = self {
+        if let ConstantKind::Decimal(scale) = self {
             text.push(char::from(b'!' + scale));
         }
     }
@@ -46,7 +46,7 @@ impl Kind {
 /// A constant in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Constant {
-    pub(super) kind: Kind,
+    pub(super) kind: ConstantKind,
     /// Its bytes, those of quotes among them.
     pub(super) at: Range<usize>,
 }
@@ -65,7 +65,7 @@ impl Constant {
     /// The type, where that is a matter of the token alone.
     pub(super) fn data_type(&self, text: &str) -> Option<DataType> {
         match self.kind {
-            Kind::Text => None,
+            ConstantKind::Text => None,
             _ => number(self.written(text)).ok().map(|(_, data_type)| data_type),
         }
     }
@@ -73,9 +73,9 @@ impl Constant {
     /// As a value of a parameter of this type, by the rules for constants; `None` if it is none.
     pub(super) fn value(&self, text: &str, data_type: DataType) -> Option<Value> {
         match (self.kind, data_type) {
-            (Kind::Text, DataType::Char(_)) => cast(Value::text(self.content(text)), ANY_CHAR).ok(),
-            (Kind::Text, data_type) if data_type.is_text() => Some(Value::text(self.content(text))),
-            (Kind::Text, data_type) => parse_text(data_type, &self.content(text)).ok(),
+            (ConstantKind::Text, DataType::Char(_)) => cast(Value::text(self.content(text)), ANY_CHAR).ok(),
+            (ConstantKind::Text, data_type) if data_type.is_text() => Some(Value::text(self.content(text))),
+            (ConstantKind::Text, data_type) => parse_text(data_type, &self.content(text)).ok(),
             _ => {
                 let (value, known) = number(self.written(text)).ok()?;
                 (known == data_type).then_some(value)
@@ -137,7 +137,7 @@ impl Outline {
                 _ => at + 1,
             };
             let kind = match byte {
-                b'\'' => Some(Kind::Text),
+                b'\'' => Some(ConstantKind::Text),
                 b'0'..=b'9' => kind_of_number(text, at..end),
                 _ => None,
             };
@@ -198,7 +198,7 @@ fn end_of_number(bytes: &[u8], at: usize) -> usize {
 }
 
 /// `None` if the digits are a part of a longer token, or too many.
-fn kind_of_number(text: &str, at: Range<usize>) -> Option<Kind> {
+fn kind_of_number(text: &str, at: Range<usize>) -> Option<ConstantKind> {
     let bytes = text.as_bytes();
     let is_part = |byte: &u8| is_of_word(*byte) || *byte == b'.';
     let before = at.start.checked_sub(1).and_then(|before| bytes.get(before));
@@ -206,10 +206,10 @@ fn kind_of_number(text: &str, at: Range<usize>) -> Option<Kind> {
         return None;
     }
     if let Some((_, behind)) = text[at.clone()].split_once('.') {
-        return (at.len() <= DIGITS_MAX).then_some(Kind::Decimal(behind.len() as u8));
+        return (at.len() <= DIGITS_MAX).then_some(ConstantKind::Decimal(behind.len() as u8));
     }
     let number = text[at].parse::<i64>().ok()?;
-    Some(if i32::try_from(number).is_ok() { Kind::Integer } else { Kind::BigInt })
+    Some(if i32::try_from(number).is_ok() { ConstantKind::Integer } else { ConstantKind::BigInt })
 }
 
 #[cfg(test)]

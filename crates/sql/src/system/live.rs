@@ -8,7 +8,7 @@ use crate::activity::{Activity, Live, Shown, State};
 use crate::advisory::{Hold, LockKey};
 use crate::name::DATABASE;
 use ankerdb_engine::{Result, RowId, TableId, Value, Wait, WaitsFor};
-use ankerdb_value::Place;
+use ankerdb_value::ZoneRules;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::RowBlock;
 use super::install::raise;
 use crate::array::RawCell;
-use crate::block_image::{ImageColumn, Rows};
+use crate::block_image::{ImageColumn, PresentRows};
 use crate::cell::Cell;
 use crate::header::Header;
 use crate::restore::misfit;
@@ -58,7 +58,13 @@ impl RowBlock {
     }
 
     /// Overwrites the validity bits of a column that has never had any.
-    pub(crate) fn restore_validity(&self, column: usize, bits: Option<&[u8]>, rows: &Rows, pin: &Guard) {
+    pub(crate) fn restore_validity(
+        &self,
+        column: usize,
+        bits: Option<&[u8]>,
+        rows: &PresentRows,
+        pin: &Guard,
+    ) {
         let writing = self.columns.begin_write();
         let all = [u8::MAX; ROWS_PER_BLOCK / 8];
         let bits = bits.unwrap_or(&all[..rows.words() * 8]);
@@ -71,7 +77,7 @@ impl RowBlock {
         column: usize,
         image: &ImageColumn<'_>,
         values: &[u8],
-        rows: &Rows,
+        rows: &PresentRows,
         pin: &Guard,
     ) {
         let writing = self.columns.begin_write();

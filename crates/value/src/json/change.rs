@@ -4,7 +4,7 @@
 use super::canonical::key_order;
 use super::parse::{Node, NodeKind, parse};
 use super::string::{push_string, unescaped};
-use super::walk::{Kind, Member, element, elements, kind, members, position};
+use super::walk::{JsonKind, Member, element, elements, kind, members, position};
 use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
 
@@ -20,7 +20,7 @@ fn invalid(message: &'static str) -> Error {
 /// # Errors
 /// Those of [`unescaped`] for the keys.
 pub fn concatenated(left: &str, right: &str) -> Result<String> {
-    if (kind(left), kind(right)) != (Kind::Object, Kind::Object) {
+    if (kind(left), kind(right)) != (JsonKind::Object, JsonKind::Object) {
         let items = items(left).into_iter().chain(items(right));
         return Ok(array(items));
     }
@@ -90,10 +90,10 @@ pub fn without_keys(jsonb: &str, keys: &[String]) -> Result<String> {
     quoted.sort_unstable();
     let is_kept = |text: &str| quoted.binary_search_by(|key| key.as_str().cmp(text)).is_err();
     match kind(jsonb) {
-        Kind::Object => {
+        JsonKind::Object => {
             Ok(object(members(jsonb).into_iter().flatten().filter(|member| is_kept(member.quoted))))
         }
-        Kind::Array => Ok(array(elements(jsonb).into_iter().flatten().filter(|item| is_kept(item)))),
+        JsonKind::Array => Ok(array(elements(jsonb).into_iter().flatten().filter(|item| is_kept(item)))),
         _ => Err(invalid("cannot delete from scalar")),
     }
 }
@@ -104,8 +104,8 @@ pub fn without_keys(jsonb: &str, keys: &[String]) -> Result<String> {
 /// 22023 for what is no array.
 pub fn without_index(jsonb: &str, index: i32) -> Result<String> {
     match kind(jsonb) {
-        Kind::Array => {}
-        Kind::Object => return Err(invalid("cannot delete from object using integer index")),
+        JsonKind::Array => {}
+        JsonKind::Object => return Err(invalid("cannot delete from object using integer index")),
         _ => return Err(invalid("cannot delete from scalar")),
     }
     let all = items(jsonb);
@@ -121,13 +121,13 @@ pub fn without_index(jsonb: &str, index: i32) -> Result<String> {
 #[derive(Clone, Copy)]
 enum Edit<'a> {
     Set { value: &'a str, creates: bool },
-    Insert { value: &'a str, place: Place },
+    Insert { value: &'a str, place: InsertPosition },
     Delete,
 }
 
 /// Where a value is inserted into an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum InsertPosition {
     /// Before the element that the path names.
     Before,
     /// After it.
@@ -159,7 +159,7 @@ pub fn set(jsonb: &str, steps: &[String], value: &str, creates: bool) -> Result<
 ///
 /// # Errors
 /// Those of [`set`], and 22023 for a key that is there already.
-pub fn inserted(jsonb: &str, steps: &[String], value: &str, place: Place) -> Result<String> {
+pub fn inserted(jsonb: &str, steps: &[String], value: &str, place: InsertPosition) -> Result<String> {
     if kind(jsonb).is_scalar() {
         return Err(invalid("cannot set path in scalar"));
     }
@@ -182,8 +182,8 @@ fn edited(jsonb: &str, steps: &[String], edit: Edit<'_>) -> Result<String> {
     let (mut out, mut tails, mut at) = (String::with_capacity(jsonb.len()), Vec::new(), jsonb);
     for (level, step) in steps.iter().enumerate() {
         let index = match kind(at) {
-            Kind::Array => Some(index(step, level, at)?),
-            Kind::Object => None,
+            JsonKind::Array => Some(index(step, level, at)?),
+            JsonKind::Object => None,
             _ => break,
         };
         if level + 1 == steps.len() {
@@ -228,7 +228,7 @@ fn edited_array(jsonb: &str, index: Option<usize>, edit: Edit<'_>) -> String {
     match (index.filter(|index| *index < all.len()), edit) {
         (Some(index), Edit::Set { value, .. }) => all[index] = value,
         (Some(index), Edit::Insert { value, place }) => {
-            all.insert(index + usize::from(place == Place::After), value);
+            all.insert(index + usize::from(place == InsertPosition::After), value);
         }
         (Some(index), Edit::Delete) => {
             all.remove(index);

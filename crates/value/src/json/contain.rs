@@ -3,7 +3,7 @@
 use super::canonical::key_order;
 use super::key::comparison_key;
 use super::parse::too_deep;
-use super::walk::{Kind, elements, kind, members};
+use super::walk::{JsonKind, elements, kind, members};
 use ankerdb_base::Result;
 
 /// Arrays and objects within each other that are looked into, which recurses.
@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 1_000;
 pub fn contains(left: &str, right: &str, check: &dyn Fn() -> Result<()>) -> Result<bool> {
     // An array contains a scalar that is one of its elements, although their kinds differ; within documents it does not.
     match (kind(left), kind(right)) {
-        (Kind::Array, other) if other.is_scalar() => has_scalar(left, right, check),
+        (JsonKind::Array, other) if other.is_scalar() => has_scalar(left, right, check),
         _ => within(left, right, DEPTH_MAX, check),
     }
 }
@@ -32,8 +32,8 @@ fn within(left: &str, right: &str, depth: usize, check: &dyn Fn() -> Result<()>)
         return Ok(false);
     }
     match own {
-        Kind::Object => object_within(left, right, depth, check),
-        Kind::Array => array_within(left, right, depth, check),
+        JsonKind::Object => object_within(left, right, depth, check),
+        JsonKind::Array => array_within(left, right, depth, check),
         _ => is_equal(left, right),
     }
 }
@@ -93,7 +93,9 @@ fn has_scalar(array: &str, scalar: &str, check: &dyn Fn() -> Result<()>) -> Resu
 /// Whether two scalars are equal; numbers are, however many zeros they end in.
 fn is_equal(left: &str, right: &str) -> Result<bool> {
     match (kind(left), kind(right)) {
-        (Kind::Number, Kind::Number) => Ok(left == right || comparison_key(left)? == comparison_key(right)?),
+        (JsonKind::Number, JsonKind::Number) => {
+            Ok(left == right || comparison_key(left)? == comparison_key(right)?)
+        }
         _ => Ok(left == right),
     }
 }

@@ -28,12 +28,13 @@ mod tests;
 
 pub use canonical::to_jsonb;
 pub use change::{
-    Place, concatenated, inserted, pretty, set, without_index, without_keys, without_nulls, without_path,
+    InsertPosition, concatenated, inserted, pretty, set, without_index, without_keys, without_nulls,
+    without_path,
 };
 pub use contain::contains;
 pub use key::comparison_key;
 pub use parse::{DEPTH_MAX, check};
 pub use string::{push_string, unescaped};
 pub use walk::{
-    Elements, Kind, Member, Members, element, elements, exists, field, kind, members, path, scalar_text,
+    Elements, JsonKind, Member, Members, element, elements, exists, field, kind, members, path, scalar_text,
 };

@@ -149,9 +149,9 @@ fn documents_are_changed_at_paths() {
     assert_eq!(set(&["x", "a"], true), json);
     assert_eq!(set(&["b", "c", "d"], true), json);
     let inserted = |path: &[&str], place| inserted(json, &steps(path), "9", place);
-    assert_eq!(inserted(&["a", "0"], Place::After).unwrap(), r#"{"a": [1, 9, 2], "b": {"c": 1}}"#);
-    assert_eq!(inserted(&["a", "-1"], Place::Before).unwrap(), r#"{"a": [1, 9, 2], "b": {"c": 1}}"#);
-    assert!(inserted(&["b", "c"], Place::Before).is_err());
+    assert_eq!(inserted(&["a", "0"], InsertPosition::After).unwrap(), r#"{"a": [1, 9, 2], "b": {"c": 1}}"#);
+    assert_eq!(inserted(&["a", "-1"], InsertPosition::Before).unwrap(), r#"{"a": [1, 9, 2], "b": {"c": 1}}"#);
+    assert!(inserted(&["b", "c"], InsertPosition::Before).is_err());
     assert_eq!(without_path(json, &steps(&["b", "c"])).unwrap(), r#"{"a": [1, 2], "b": {}}"#);
     assert_eq!(without_path(json, &steps(&["a", "-1"])).unwrap(), r#"{"a": [1], "b": {"c": 1}}"#);
     assert_eq!(without_keys(json, &steps(&["a", "x"])).unwrap(), r#"{"b": {"c": 1}}"#);

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// What a document, or a part of one, is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum JsonKind {
     /// `null`
     Null,
     /// `true` or `false`
@@ -21,34 +21,34 @@ pub enum Kind {
     Object,
 }
 
-impl Kind {
+impl JsonKind {
     /// The name that `jsonb_typeof` gives.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Null => "null",
-            Kind::Boolean => "boolean",
-            Kind::Number => "number",
-            Kind::String => "string",
-            Kind::Array => "array",
-            Kind::Object => "object",
+            JsonKind::Null => "null",
+            JsonKind::Boolean => "boolean",
+            JsonKind::Number => "number",
+            JsonKind::String => "string",
+            JsonKind::Array => "array",
+            JsonKind::Object => "object",
         }
     }
 
     /// Whether it has no parts.
     pub fn is_scalar(self) -> bool {
-        !matches!(self, Kind::Array | Kind::Object)
+        !matches!(self, JsonKind::Array | JsonKind::Object)
     }
 }
 
 /// What the document is.
-pub fn kind(json: &str) -> Kind {
+pub fn kind(json: &str) -> JsonKind {
     match json.as_bytes().get(blanks(json, 0)) {
-        Some(b'{') => Kind::Object,
-        Some(b'[') => Kind::Array,
-        Some(b'"') => Kind::String,
-        Some(b't' | b'f') => Kind::Boolean,
-        Some(b'n') | None => Kind::Null,
-        Some(_) => Kind::Number,
+        Some(b'{') => JsonKind::Object,
+        Some(b'[') => JsonKind::Array,
+        Some(b'"') => JsonKind::String,
+        Some(b't' | b'f') => JsonKind::Boolean,
+        Some(b'n') | None => JsonKind::Null,
+        Some(_) => JsonKind::Number,
     }
 }
 
@@ -183,12 +183,12 @@ impl<'a> Iterator for Members<'a> {
 
 /// The elements of an array; `None` if it is none.
 pub fn elements(json: &str) -> Option<Elements<'_>> {
-    (kind(json) == Kind::Array).then(|| Elements(Parts::of(json)))
+    (kind(json) == JsonKind::Array).then(|| Elements(Parts::of(json)))
 }
 
 /// The members of an object; `None` if it is none.
 pub fn members(json: &str) -> Option<Members<'_>> {
-    (kind(json) == Kind::Object).then(|| Members(Parts::of(json)))
+    (kind(json) == JsonKind::Object).then(|| Members(Parts::of(json)))
 }
 
 /// The value of an object's key; of the last one, if a `json` has it several times. One pass over the object.
@@ -226,8 +226,8 @@ pub fn path<'a>(json: &'a str, steps: &[String]) -> Result<Option<&'a str>> {
     let mut at = trimmed(json);
     for step in steps {
         let found = match kind(at) {
-            Kind::Object => field(at, step)?,
-            Kind::Array => position(step).and_then(|index| element(at, index)),
+            JsonKind::Object => field(at, step)?,
+            JsonKind::Array => position(step).and_then(|index| element(at, index)),
             _ => None,
         };
         match found {
@@ -249,8 +249,8 @@ pub(super) fn position(step: &str) -> Option<i32> {
 /// Those of [`unescaped`].
 pub fn scalar_text(json: &str) -> Result<Option<Cow<'_, str>>> {
     Ok(match kind(json) {
-        Kind::Null => None,
-        Kind::String => Some(unescaped(trimmed(json))?),
+        JsonKind::Null => None,
+        JsonKind::String => Some(unescaped(trimmed(json))?),
         _ => Some(Cow::Borrowed(trimmed(json))),
     })
 }
@@ -260,8 +260,8 @@ pub fn exists(jsonb: &str, key: &str) -> bool {
     let mut quoted = String::with_capacity(key.len() + 2);
     super::push_string(key, &mut quoted);
     match kind(jsonb) {
-        Kind::Object => members(jsonb).into_iter().flatten().any(|member| member.quoted == quoted),
-        Kind::Array => elements(jsonb).into_iter().flatten().any(|element| element == quoted),
+        JsonKind::Object => members(jsonb).into_iter().flatten().any(|member| member.quoted == quoted),
+        JsonKind::Array => elements(jsonb).into_iter().flatten().any(|element| element == quoted),
         _ => jsonb == quoted,
     }
 }

@@ -15,7 +15,7 @@ pub use delivery::DeliveryOutput;
 use new_order::LineRows;
 pub use new_order::{NewOrderOutput, OrderLineOutput};
 pub use order_status::{OrderStatusLine, OrderStatusOutput};
-pub use payment::{PaymentOutput, Place};
+pub use payment::{NameAndAddress, PaymentOutput};
 pub use stock_level::StockLevelOutput;
 
 use super::input::{CustomerInput, Input};

@@ -3,7 +3,7 @@
 //! Columns of analytical results mostly lie as a file wants them, and are handed over as they are. The others, and rows of the
 //! OLTP path, are read cell by cell.
 
-use super::kind::{INTERVAL_BYTES, Kind};
+use super::kind::{INTERVAL_BYTES, ParquetKind};
 use crate::OutputColumn;
 use crate::rows::Batch;
 use ankerdb_engine::{DataType, Decimal, Error, Result, SqlState, Value, ValueRef};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(super) struct Column {
     pub name: String,
     pub data_type: DataType,
-    pub kind: Kind,
+    pub kind: ParquetKind,
 }
 
 impl Column {
@@ -30,13 +30,13 @@ impl Column {
     /// 0A000 for a type that no file has.
     pub(super) fn new(column: &OutputColumn) -> Result<Column> {
         let in_column = |error: Error| error.with_context(format!("COPY column {}", column.name));
-        let kind = Kind::of(column.data_type).map_err(in_column)?;
+        let kind = ParquetKind::of(column.data_type).map_err(in_column)?;
         Ok(Column { name: column.name.clone(), data_type: column.data_type, kind })
     }
 
     /// Gives a decimal the digits that the first rows have.
     pub(super) fn fit(&mut self, first: &Batch, at: usize) {
-        let Kind::Decimal { precision, scale } = &mut self.kind else { return };
+        let ParquetKind::Decimal { precision, scale } = &mut self.kind else { return };
         let longest = match first.array(at).map(|array| array.data_type()) {
             Some(ArrowType::Decimal128(_, scale)) => u8::try_from(*scale).ok(),
             Some(_) => None,
@@ -48,7 +48,10 @@ impl Column {
     }
 
     fn has_long_values(&self) -> bool {
-        matches!(self.kind, Kind::Text | Kind::Document | Kind::Bytes | Kind::List(_))
+        matches!(
+            self.kind,
+            ParquetKind::Text | ParquetKind::Document | ParquetKind::Bytes | ParquetKind::List(_)
+        )
     }
 }
 
@@ -109,17 +112,17 @@ fn lying(array: &ArrayRef, column: &Column) -> Option<ArrayRef> {
     let (is, wanted) = (array.data_type(), column.kind.arrow_type());
     match column.kind {
         // Their blanks are not stored.
-        Kind::Text if matches!(column.data_type, DataType::Char(_)) => None,
-        Kind::Date if *is == wanted => {
+        ParquetKind::Text if matches!(column.data_type, DataType::Char(_)) => None,
+        ParquetKind::Date if *is == wanted => {
             Some(Arc::new(array.as_primitive::<Date32Type>().unary::<_, Date32Type>(file_date)) as ArrayRef)
         }
-        Kind::Timestamp { .. } if matches!(is, ArrowType::Timestamp(unit, _) if wanted == ArrowType::Timestamp(*unit, None)) =>
+        ParquetKind::Timestamp { .. } if matches!(is, ArrowType::Timestamp(unit, _) if wanted == ArrowType::Timestamp(*unit, None)) =>
         {
             let moments: TimestampMicrosecondArray =
                 array.as_primitive::<TimestampMicrosecondType>().unary(file_moment);
             Some(Arc::new(moments))
         }
-        Kind::List(_) => None,
+        ParquetKind::List(_) => None,
         _ => (*is == wanted).then(|| array.clone()),
     }
 }
@@ -152,7 +155,7 @@ enum Builder {
 }
 
 struct ListBuilder {
-    kind: Kind,
+    kind: ParquetKind,
     item_type: DataType,
     items: Builder,
     offsets: Vec<i32>,
@@ -160,31 +163,33 @@ struct ListBuilder {
 }
 
 impl Builder {
-    fn new(kind: &Kind, rows: usize) -> Builder {
+    fn new(kind: &ParquetKind, rows: usize) -> Builder {
         match kind {
-            Kind::Boolean => Builder::Boolean(BooleanBuilder::with_capacity(rows)),
-            Kind::SmallInt => Builder::SmallInt(Int16Builder::with_capacity(rows)),
-            Kind::Integer => Builder::Integer(Int32Builder::with_capacity(rows)),
-            Kind::BigInt => Builder::BigInt(Int64Builder::with_capacity(rows)),
-            Kind::Real => Builder::Real(Float32Builder::with_capacity(rows)),
-            Kind::Double => Builder::Double(Float64Builder::with_capacity(rows)),
-            Kind::Decimal { precision, scale } => {
+            ParquetKind::Boolean => Builder::Boolean(BooleanBuilder::with_capacity(rows)),
+            ParquetKind::SmallInt => Builder::SmallInt(Int16Builder::with_capacity(rows)),
+            ParquetKind::Integer => Builder::Integer(Int32Builder::with_capacity(rows)),
+            ParquetKind::BigInt => Builder::BigInt(Int64Builder::with_capacity(rows)),
+            ParquetKind::Real => Builder::Real(Float32Builder::with_capacity(rows)),
+            ParquetKind::Double => Builder::Double(Float64Builder::with_capacity(rows)),
+            ParquetKind::Decimal { precision, scale } => {
                 let data_type = kind.arrow_type();
                 let builder = Decimal128Builder::with_capacity(rows).with_data_type(data_type);
                 Builder::Decimal(builder, *precision, *scale)
             }
-            Kind::Text | Kind::Document => {
+            ParquetKind::Text | ParquetKind::Document => {
                 Builder::Text(StringViewBuilder::with_capacity(rows), String::new())
             }
-            Kind::Bytes => Builder::Bytes(BinaryViewBuilder::with_capacity(rows)),
-            Kind::Uuid => Builder::Fixed(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
-            Kind::Interval => {
+            ParquetKind::Bytes => Builder::Bytes(BinaryViewBuilder::with_capacity(rows)),
+            ParquetKind::Uuid => Builder::Fixed(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
+            ParquetKind::Interval => {
                 Builder::Fixed(FixedSizeBinaryBuilder::with_capacity(rows, INTERVAL_BYTES as i32))
             }
-            Kind::Date => Builder::Date(Date32Builder::with_capacity(rows)),
-            Kind::Timestamp { .. } => Builder::Timestamp(TimestampMicrosecondBuilder::with_capacity(rows)),
-            Kind::Time => Builder::Time(Time64MicrosecondBuilder::with_capacity(rows)),
-            Kind::List(item) => Builder::List(Box::new(ListBuilder {
+            ParquetKind::Date => Builder::Date(Date32Builder::with_capacity(rows)),
+            ParquetKind::Timestamp { .. } => {
+                Builder::Timestamp(TimestampMicrosecondBuilder::with_capacity(rows))
+            }
+            ParquetKind::Time => Builder::Time(Time64MicrosecondBuilder::with_capacity(rows)),
+            ParquetKind::List(item) => Builder::List(Box::new(ListBuilder {
                 kind: kind.clone(),
                 item_type: item.list.item_type(),
                 items: Builder::new(&item.kind, rows),
@@ -322,7 +327,7 @@ impl ListBuilder {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        let Kind::List(item) = &self.kind else { unreachable!("made of a list") };
+        let ParquetKind::List(item) = &self.kind else { unreachable!("made of a list") };
         let offsets = OffsetBuffer::new(std::mem::replace(&mut self.offsets, vec![0]).into());
         let nulls = NullBuffer::from(std::mem::take(&mut self.valid));
         Arc::new(ListArray::new(Arc::new(item.field()), offsets, self.items.finish(), Some(nulls)))

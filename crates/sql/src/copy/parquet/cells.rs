@@ -1,7 +1,7 @@
 //! What was read from a file, as values of the table's columns.
 
 use super::kind::{INTERVAL_BYTES, is_read_from_text};
-use super::source::Source;
+use super::source::ParquetSource;
 use crate::columns::Cells as Lying;
 use crate::expression::types::assignable;
 use ankerdb_engine::{DataType, Error, ListType, Result, SqlState, SystemType, Value, ValueRef};
@@ -23,13 +23,13 @@ type InRow<T> = Result<T, (usize, Error)>;
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
 /// Rows that were read, as the values of a table's columns.
-pub(in crate::copy) struct Rows {
+pub(in crate::copy) struct ParquetRows {
     pub(super) count: usize,
     /// By the position of the table's column.
     pub(super) columns: Vec<Option<Cells>>,
 }
 
-impl Rows {
+impl ParquetRows {
     pub(in crate::copy) fn len(&self) -> usize {
         self.count
     }
@@ -61,15 +61,17 @@ impl Cells {
 }
 
 /// Whether a table's column may take what a file has.
-pub(super) fn is_taken(source: &Source, target: DataType) -> bool {
+pub(super) fn is_taken(source: &ParquetSource, target: DataType) -> bool {
     match (source, target) {
-        (Source::Nothing, _) => true,
-        (Source::Values(DataType::Text), _) if is_read_from_text(target) => true,
-        (Source::Values(from), _) => assignable(*from, target),
-        (Source::Interval, _) => assignable(DataType::INTERVAL, target),
-        (Source::SixteenBytes, _) => target == DataType::Uuid || assignable(DataType::Bytea, target),
-        (Source::List(item), DataType::System(SystemType::List(list))) => is_taken(item, item_type(list)),
-        (Source::List(_) | Source::Other(_), _) => false,
+        (ParquetSource::Nothing, _) => true,
+        (ParquetSource::Values(DataType::Text), _) if is_read_from_text(target) => true,
+        (ParquetSource::Values(from), _) => assignable(*from, target),
+        (ParquetSource::Interval, _) => assignable(DataType::INTERVAL, target),
+        (ParquetSource::SixteenBytes, _) => target == DataType::Uuid || assignable(DataType::Bytea, target),
+        (ParquetSource::List(item), DataType::System(SystemType::List(list))) => {
+            is_taken(item, item_type(list))
+        }
+        (ParquetSource::List(_) | ParquetSource::Other(_), _) => false,
     }
 }
 
@@ -85,17 +87,17 @@ fn item_type(list: ListType) -> DataType {
 ///
 /// # Errors
 /// Those of an assignment, with the first row that has one.
-pub(super) fn cells(source: &Source, target: DataType, array: &ArrayRef) -> InRow<Cells> {
+pub(super) fn cells(source: &ParquetSource, target: DataType, array: &ArrayRef) -> InRow<Cells> {
     match source {
-        Source::Nothing | Source::Other(_) => Ok(Cells::Nothing),
-        Source::Interval => made(array.len(), |row| match array.is_null(row) {
+        ParquetSource::Nothing | ParquetSource::Other(_) => Ok(Cells::Nothing),
+        ParquetSource::Interval => made(array.len(), |row| match array.is_null(row) {
             true => Ok(Value::Null),
             false => assign(Value::Interval(interval(array.as_fixed_size_binary().value(row))?), target),
         }),
-        Source::SixteenBytes if target == DataType::Uuid => Ok(Cells::Lying(lying(array)?)),
-        Source::SixteenBytes => plain_cells(DataType::Bytea, target, array),
-        Source::Values(from) => plain_cells(*from, target, array),
-        Source::List(item) => match target {
+        ParquetSource::SixteenBytes if target == DataType::Uuid => Ok(Cells::Lying(lying(array)?)),
+        ParquetSource::SixteenBytes => plain_cells(DataType::Bytea, target, array),
+        ParquetSource::Values(from) => plain_cells(*from, target, array),
+        ParquetSource::List(item) => match target {
             DataType::System(SystemType::List(list)) => lists(item, list, array),
             _ => Err((0, Error::internal("a list in a column of another type"))),
         },
@@ -264,7 +266,7 @@ fn interval(bytes: &[u8]) -> Result<Interval> {
     Ok(Interval::new(months, days, i64::from(milliseconds) * 1000))
 }
 
-fn lists(item: &Source, list: ListType, array: &ArrayRef) -> InRow<Cells> {
+fn lists(item: &ParquetSource, list: ListType, array: &ArrayRef) -> InRow<Cells> {
     let lists = array.as_list::<i32>();
     let offsets = lists.value_offsets();
     let row_of = |item: usize| offsets.partition_point(|&end| end as usize <= item).saturating_sub(1);
@@ -297,10 +299,10 @@ mod tests {
 
     /// The first value of an array as one of the column's, or the code of the error.
     fn first(from: DataType, target: DataType, array: impl Array + 'static) -> Result<Value, &'static str> {
-        all(&Source::Values(from), target, Arc::new(array)).map(|values| values[0].clone())
+        all(&ParquetSource::Values(from), target, Arc::new(array)).map(|values| values[0].clone())
     }
 
-    fn all(source: &Source, target: DataType, array: ArrayRef) -> Result<Vec<Value>, &'static str> {
+    fn all(source: &ParquetSource, target: DataType, array: ArrayRef) -> Result<Vec<Value>, &'static str> {
         assert!(is_taken(source, target), "{source:?} {target}");
         let cells = cells(source, target, &array).map_err(|(_, error)| error.state().code())?;
         Ok((0..array.len()).map(|row| cells.value(row).to_value()).collect())
@@ -348,8 +350,8 @@ mod tests {
             first(DataType::Text, numeric(5, 2), StringArray::from(vec!["1.5"])),
             first(numeric(3, 2), numeric(5, 2), decimals(150, 3, 2))
         );
-        assert!(!is_taken(&Source::Values(DataType::Text), DataType::Integer));
-        assert!(is_taken(&Source::Values(DataType::Text), DataType::Packed(PackedType::Inet)));
+        assert!(!is_taken(&ParquetSource::Values(DataType::Text), DataType::Integer));
+        assert!(is_taken(&ParquetSource::Values(DataType::Text), DataType::Packed(PackedType::Inet)));
     }
 
     fn half(value: f32) -> <datafusion::arrow::datatypes::Float16Type as ArrowPrimitiveType>::Native {
@@ -379,7 +381,7 @@ mod tests {
             Some(vec![]),
             Some(vec![Some(2), Some(100_000)]),
         ]));
-        let source = Source::List(Box::new(Source::Values(DataType::Integer)));
+        let source = ParquetSource::List(Box::new(ParquetSource::Values(DataType::Integer)));
         let target = |list| DataType::System(SystemType::List(list));
         let found = cells(&source, target(ListType::SmallInt), &lists).map(|_| ()).unwrap_err();
         assert_eq!((found.0, found.1.state().code()), (3, "22003"));

@@ -16,7 +16,7 @@ const ITEM: &str = "element";
 
 /// How the values of a column, or the items of its lists, lie in a file.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Kind {
+pub(super) enum ParquetKind {
     Boolean,
     SmallInt,
     Integer,
@@ -46,74 +46,74 @@ pub(super) enum Kind {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Item {
     pub list: ListType,
-    pub kind: Kind,
+    pub kind: ParquetKind,
 }
 
-impl Kind {
+impl ParquetKind {
     /// # Errors
     /// 0A000 for a type that no file has.
-    pub(super) fn of(data_type: DataType) -> Result<Kind> {
+    pub(super) fn of(data_type: DataType) -> Result<ParquetKind> {
         Ok(match data_type {
-            DataType::Boolean => Kind::Boolean,
-            DataType::SmallInt => Kind::SmallInt,
-            DataType::Integer => Kind::Integer,
-            DataType::BigInt => Kind::BigInt,
-            DataType::Real => Kind::Real,
-            DataType::DoublePrecision => Kind::Double,
+            DataType::Boolean => ParquetKind::Boolean,
+            DataType::SmallInt => ParquetKind::SmallInt,
+            DataType::Integer => ParquetKind::Integer,
+            DataType::BigInt => ParquetKind::BigInt,
+            DataType::Real => ParquetKind::Real,
+            DataType::DoublePrecision => ParquetKind::Double,
             DataType::Numeric { precision, scale } => {
-                Kind::Decimal { precision: precision.min(MAX_NUMERIC_PRECISION), scale }
+                ParquetKind::Decimal { precision: precision.min(MAX_NUMERIC_PRECISION), scale }
             }
             // Digits without an end, NaN and infinities: a decimal holds none of them.
-            DataType::Number => Kind::Text,
-            DataType::Text | DataType::Varchar(_) | DataType::Char(_) => Kind::Text,
-            DataType::Json | DataType::Jsonb => Kind::Document,
-            DataType::Date => Kind::Date,
-            DataType::Timestamp(_) => Kind::Timestamp { in_utc: false },
-            DataType::TimestampTz(_) => Kind::Timestamp { in_utc: true },
-            DataType::Time(_) => Kind::Time,
-            DataType::Interval(_) => Kind::Interval,
-            DataType::Bytea => Kind::Bytes,
-            DataType::Uuid => Kind::Uuid,
-            DataType::Packed(_) | DataType::Enum(_) => Kind::Text,
-            DataType::System(SystemType::Oid) => Kind::BigInt,
+            DataType::Number => ParquetKind::Text,
+            DataType::Text | DataType::Varchar(_) | DataType::Char(_) => ParquetKind::Text,
+            DataType::Json | DataType::Jsonb => ParquetKind::Document,
+            DataType::Date => ParquetKind::Date,
+            DataType::Timestamp(_) => ParquetKind::Timestamp { in_utc: false },
+            DataType::TimestampTz(_) => ParquetKind::Timestamp { in_utc: true },
+            DataType::Time(_) => ParquetKind::Time,
+            DataType::Interval(_) => ParquetKind::Interval,
+            DataType::Bytea => ParquetKind::Bytes,
+            DataType::Uuid => ParquetKind::Uuid,
+            DataType::Packed(_) | DataType::Enum(_) => ParquetKind::Text,
+            DataType::System(SystemType::Oid) => ParquetKind::BigInt,
             DataType::System(SystemType::List(list)) if !list.is_vector() => {
-                Kind::List(Box::new(Item { list, kind: Kind::of_item(list)? }))
+                ParquetKind::List(Box::new(Item { list, kind: ParquetKind::of_item(list)? }))
             }
             DataType::System(SystemType::Row(_)) => {
                 let message = "COPY of rows as values is not supported in PARQUET mode";
                 return Err(Error::new(SqlState::FeatureNotSupported, message));
             }
-            DataType::System(_) => Kind::Text,
+            DataType::System(_) => ParquetKind::Text,
         })
     }
 
-    fn of_item(list: ListType) -> Result<Kind> {
+    fn of_item(list: ListType) -> Result<ParquetKind> {
         match list {
             // Each item has digits of its own.
-            ListType::Numeric => Ok(Kind::Text),
-            list => Kind::of(list.item_type()),
+            ListType::Numeric => Ok(ParquetKind::Text),
+            list => ParquetKind::of(list.item_type()),
         }
     }
 
     /// The arrays that values are collected in.
     pub(super) fn arrow_type(&self) -> ArrowType {
         match self {
-            Kind::Boolean => ArrowType::Boolean,
-            Kind::SmallInt => ArrowType::Int16,
-            Kind::Integer => ArrowType::Int32,
-            Kind::BigInt => ArrowType::Int64,
-            Kind::Real => ArrowType::Float32,
-            Kind::Double => ArrowType::Float64,
-            Kind::Decimal { precision, scale } => ArrowType::Decimal128(*precision, *scale as i8),
-            Kind::Text | Kind::Document => ArrowType::Utf8View,
-            Kind::Bytes => ArrowType::BinaryView,
-            Kind::Uuid => ArrowType::FixedSizeBinary(UUID_BYTES as i32),
-            Kind::Date => ArrowType::Date32,
+            ParquetKind::Boolean => ArrowType::Boolean,
+            ParquetKind::SmallInt => ArrowType::Int16,
+            ParquetKind::Integer => ArrowType::Int32,
+            ParquetKind::BigInt => ArrowType::Int64,
+            ParquetKind::Real => ArrowType::Float32,
+            ParquetKind::Double => ArrowType::Float64,
+            ParquetKind::Decimal { precision, scale } => ArrowType::Decimal128(*precision, *scale as i8),
+            ParquetKind::Text | ParquetKind::Document => ArrowType::Utf8View,
+            ParquetKind::Bytes => ArrowType::BinaryView,
+            ParquetKind::Uuid => ArrowType::FixedSizeBinary(UUID_BYTES as i32),
+            ParquetKind::Date => ArrowType::Date32,
             // The file's type says whether it is in UTC.
-            Kind::Timestamp { .. } => ArrowType::Timestamp(TimeUnit::Microsecond, None),
-            Kind::Time => ArrowType::Time64(TimeUnit::Microsecond),
-            Kind::Interval => ArrowType::FixedSizeBinary(INTERVAL_BYTES as i32),
-            Kind::List(item) => ArrowType::List(Arc::new(item.field())),
+            ParquetKind::Timestamp { .. } => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+            ParquetKind::Time => ArrowType::Time64(TimeUnit::Microsecond),
+            ParquetKind::Interval => ArrowType::FixedSizeBinary(INTERVAL_BYTES as i32),
+            ParquetKind::List(item) => ArrowType::List(Arc::new(item.field())),
         }
     }
 
@@ -125,27 +125,27 @@ impl Kind {
                 .with_logical_type(logical)
         };
         match self {
-            Kind::Boolean => logical(Physical::BOOLEAN, None),
-            Kind::SmallInt => logical(Physical::INT32, Some(LogicalType::integer(16, true))),
-            Kind::Integer => logical(Physical::INT32, Some(LogicalType::integer(32, true))),
-            Kind::BigInt => logical(Physical::INT64, Some(LogicalType::integer(64, true))),
-            Kind::Real => logical(Physical::FLOAT, None),
-            Kind::Double => logical(Physical::DOUBLE, None),
-            Kind::Decimal { precision, scale } => return decimal(name, *precision, *scale),
-            Kind::Text => logical(Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            Kind::Document => logical(Physical::BYTE_ARRAY, Some(LogicalType::Json)),
-            Kind::Bytes => logical(Physical::BYTE_ARRAY, None),
-            Kind::Uuid => logical(Physical::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid))
+            ParquetKind::Boolean => logical(Physical::BOOLEAN, None),
+            ParquetKind::SmallInt => logical(Physical::INT32, Some(LogicalType::integer(16, true))),
+            ParquetKind::Integer => logical(Physical::INT32, Some(LogicalType::integer(32, true))),
+            ParquetKind::BigInt => logical(Physical::INT64, Some(LogicalType::integer(64, true))),
+            ParquetKind::Real => logical(Physical::FLOAT, None),
+            ParquetKind::Double => logical(Physical::DOUBLE, None),
+            ParquetKind::Decimal { precision, scale } => return decimal(name, *precision, *scale),
+            ParquetKind::Text => logical(Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            ParquetKind::Document => logical(Physical::BYTE_ARRAY, Some(LogicalType::Json)),
+            ParquetKind::Bytes => logical(Physical::BYTE_ARRAY, None),
+            ParquetKind::Uuid => logical(Physical::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid))
                 .with_length(UUID_BYTES as i32),
-            Kind::Date => logical(Physical::INT32, Some(LogicalType::Date)),
-            Kind::Timestamp { in_utc } => {
+            ParquetKind::Date => logical(Physical::INT32, Some(LogicalType::Date)),
+            ParquetKind::Timestamp { in_utc } => {
                 logical(Physical::INT64, Some(LogicalType::timestamp(*in_utc, FileUnit::MICROS)))
             }
-            Kind::Time => logical(Physical::INT64, Some(LogicalType::time(false, FileUnit::MICROS))),
-            Kind::Interval => logical(Physical::FIXED_LEN_BYTE_ARRAY, None)
+            ParquetKind::Time => logical(Physical::INT64, Some(LogicalType::time(false, FileUnit::MICROS))),
+            ParquetKind::Interval => logical(Physical::FIXED_LEN_BYTE_ARRAY, None)
                 .with_converted_type(ConvertedType::INTERVAL)
                 .with_length(INTERVAL_BYTES as i32),
-            Kind::List(item) => return list(name, &item.kind),
+            ParquetKind::List(item) => return list(name, &item.kind),
         }
         .build()
     }
@@ -181,7 +181,7 @@ fn decimal_bytes(precision: u8) -> i32 {
 }
 
 /// A list in three levels, as the format's description wants it.
-fn list(name: &str, item: &Kind) -> Result<Type, ParquetError> {
+fn list(name: &str, item: &ParquetKind) -> Result<Type, ParquetError> {
     let items = Type::group_type_builder("list")
         .with_repetition(Repetition::REPEATED)
         .with_fields(vec![Arc::new(item.file_type(ITEM)?)])
@@ -197,7 +197,7 @@ fn list(name: &str, item: &Kind) -> Result<Type, ParquetError> {
 pub(super) fn is_read_from_text(data_type: DataType) -> bool {
     match data_type {
         DataType::Numeric { .. } | DataType::Uuid | DataType::Interval(_) => true,
-        other => matches!(Kind::of(other), Ok(Kind::Text | Kind::Document)),
+        other => matches!(ParquetKind::of(other), Ok(ParquetKind::Text | ParquetKind::Document)),
     }
 }
 

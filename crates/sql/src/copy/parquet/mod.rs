@@ -26,7 +26,7 @@ mod spool;
 mod trust;
 mod writer;
 
-pub(super) use cells::Rows;
+pub(super) use cells::ParquetRows;
 pub(super) use reader::{Bounds, FileReader};
 pub(super) use spool::Spool;
 pub(super) use writer::FileWriter;

@@ -1,7 +1,7 @@
 //! COPY FROM: a file's columns matched with the table's, and its rows, some thousand at a time.
 
-use super::cells::{Rows, cells, is_taken};
-use super::source::{Source, has_old_moments, in_microseconds, readable};
+use super::cells::{ParquetRows, cells, is_taken};
+use super::source::{ParquetSource, has_old_moments, in_microseconds, readable};
 use super::trust::{check_footer, check_pages};
 use super::{MatchBy, malformed, unreadable};
 use crate::copy::shape::Shape;
@@ -48,7 +48,7 @@ struct Matched {
     place: usize,
     /// Its place among the targets.
     target: usize,
-    source: Source,
+    source: ParquetSource,
 }
 
 impl FileReader {
@@ -100,7 +100,7 @@ impl FileReader {
     ///
     /// # Errors
     /// 22P04 for damage, 58030, and those of values that the columns do not take, with their rows.
-    pub(in crate::copy) fn next(&mut self) -> Result<Option<Rows>> {
+    pub(in crate::copy) fn next(&mut self) -> Result<Option<ParquetRows>> {
         let batches = &mut self.batches;
         let Some(batch) = caught(|| Ok(batches.next().transpose()?))? else { return Ok(None) };
         let rows = self.values(&batch)?;
@@ -108,7 +108,7 @@ impl FileReader {
         Ok(Some(rows))
     }
 
-    fn values(&self, batch: &RecordBatch) -> Result<Rows> {
+    fn values(&self, batch: &RecordBatch) -> Result<ParquetRows> {
         let shape = &self.shape;
         let mut columns: Vec<_> = shape.table.columns().iter().map(|_| None).collect();
         for Matched { place, target, source } in &self.columns {
@@ -119,7 +119,7 @@ impl FileReader {
             columns[target.position] =
                 Some(cells(source, target.data_type, batch.column(*place)).map_err(at)?);
         }
-        Ok(Rows { count: batch.num_rows(), columns })
+        Ok(ParquetRows { count: batch.num_rows(), columns })
     }
 }
 
@@ -132,7 +132,7 @@ fn caught<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
 }
 
 /// What is in a file, and what its columns are.
-fn describe(file: &File) -> Result<(ArrowReaderMetadata, Vec<Source>), ParquetError> {
+fn describe(file: &File) -> Result<(ArrowReaderMetadata, Vec<ParquetSource>), ParquetError> {
     let metadata = ParquetMetaDataReader::new().parse_and_finish(file)?;
     let told = metadata.file_metadata();
     let root = told.schema_descr().root_schema();
@@ -158,7 +158,7 @@ fn describe(file: &File) -> Result<(ArrowReaderMetadata, Vec<Source>), ParquetEr
         reader = ArrowReaderMetadata::try_new(described, ArrowReaderOptions::new().with_schema(schema))?;
     }
     let columns = root.get_fields().iter().zip(reader.schema().fields());
-    let sources = columns.map(|(file, arrow)| Source::of(file, arrow.data_type())).collect();
+    let sources = columns.map(|(file, arrow)| ParquetSource::of(file, arrow.data_type())).collect();
     Ok((reader, sources))
 }
 
@@ -228,7 +228,7 @@ fn refused(shape: &Shape, message: String) -> Error {
     Error::new(SqlState::BadCopyFileFormat, message).with_context(context)
 }
 
-fn check_taken(shape: &Shape, target: &Target, name: &str, source: &Source) -> Result<()> {
+fn check_taken(shape: &Shape, target: &Target, name: &str, source: &ParquetSource) -> Result<()> {
     if is_taken(source, target.data_type) {
         return Ok(());
     }

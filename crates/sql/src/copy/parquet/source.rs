@@ -11,7 +11,7 @@ const UUID_BYTES: i32 = 16;
 
 /// What the values of a column are.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Source {
+pub(super) enum ParquetSource {
     /// NULL, all of them.
     Nothing,
     /// Values of a type that tables have.
@@ -20,28 +20,28 @@ pub(super) enum Source {
     Interval,
     /// Bytes that a `uuid` has as many of.
     SixteenBytes,
-    List(Box<Source>),
+    List(Box<ParquetSource>),
     /// What no table has.
     Other(&'static str),
 }
 
-impl Source {
+impl ParquetSource {
     /// `file` is the column's type in the file, `arrow` that of the arrays in which it is read.
-    pub(super) fn of(file: &Type, arrow: &ArrowType) -> Source {
+    pub(super) fn of(file: &Type, arrow: &ArrowType) -> ParquetSource {
         if let ArrowType::List(item) = arrow {
-            return Source::List(Box::new(Source::of(file, item.data_type())));
+            return ParquetSource::List(Box::new(ParquetSource::of(file, item.data_type())));
         }
         let leaf = leaf(file);
         let info = leaf.get_basic_info();
-        Source::Values(match arrow {
-            ArrowType::Null => return Source::Nothing,
-            ArrowType::Struct(_) => return Source::Other("struct"),
-            ArrowType::Map(..) => return Source::Other("map"),
+        ParquetSource::Values(match arrow {
+            ArrowType::Null => return ParquetSource::Nothing,
+            ArrowType::Struct(_) => return ParquetSource::Other("struct"),
+            ArrowType::Map(..) => return ParquetSource::Other("map"),
             ArrowType::FixedSizeBinary(_) if info.converted_type() == ConvertedType::INTERVAL => {
-                return Source::Interval;
+                return ParquetSource::Interval;
             }
             ArrowType::FixedSizeBinary(UUID_BYTES) if info.logical_type_ref() != Some(&LogicalType::Uuid) => {
-                return Source::SixteenBytes;
+                return ParquetSource::SixteenBytes;
             }
             ArrowType::FixedSizeBinary(UUID_BYTES) => DataType::Uuid,
             ArrowType::Boolean => DataType::Boolean,
@@ -61,24 +61,24 @@ impl Source {
             ArrowType::Timestamp(_, None) => DataType::TIMESTAMP,
             ArrowType::Timestamp(_, Some(_)) => DataType::TIMESTAMPTZ,
             ArrowType::Time32(_) | ArrowType::Time64(_) => DataType::TIME,
-            _ => return Source::Other("a type that no column of a table has"),
+            _ => return ParquetSource::Other("a type that no column of a table has"),
         })
     }
 
     /// What an error calls it.
     pub(super) fn name(&self) -> String {
         match self {
-            Source::Nothing => "unknown".into(),
-            Source::Values(data_type) => data_type.to_string(),
-            Source::Interval => "interval".into(),
-            Source::SixteenBytes => "bytea".into(),
-            Source::List(item) => match &**item {
-                Source::Values(data_type) if let Some(list) = ListType::of(*data_type) => {
+            ParquetSource::Nothing => "unknown".into(),
+            ParquetSource::Values(data_type) => data_type.to_string(),
+            ParquetSource::Interval => "interval".into(),
+            ParquetSource::SixteenBytes => "bytea".into(),
+            ParquetSource::List(item) => match &**item {
+                ParquetSource::Values(data_type) if let Some(list) = ListType::of(*data_type) => {
                     SystemType::List(list).name().into()
                 }
                 item => format!("{}[]", item.name()),
             },
-            Source::Other(name) => (*name).into(),
+            ParquetSource::Other(name) => (*name).into(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::calendar::{JULIAN_EPOCH, MICROSECONDS_PER_SECOND, Parts};
 use super::entry::{Entry, entry, text};
-use super::moment_picture::{Field, Letters, MONTHS, Part, Place, ROMAN_MONTHS, WEEKDAYS, read};
+use super::moment_picture::{Field, Letters, MONTHS, MomentElement, Part, ROMAN_MONTHS, WEEKDAYS, read};
 use super::number_picture::ordinal;
 use ankerdb_engine::DataType::Text;
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
@@ -34,8 +34,8 @@ fn to_char(values: &[Value], _: &Interrupt) -> Result<Value> {
     let mut out = String::with_capacity(picture.len() * 2);
     for place in read(picture) {
         match place {
-            Place::Text(character, _) => out.push(character),
-            Place::Part(part) => out.push_str(&shown(&part, &parts, &clock)),
+            MomentElement::Text(character, _) => out.push(character),
+            MomentElement::Part(part) => out.push_str(&shown(&part, &parts, &clock)),
         }
     }
     Ok(Value::text(out))

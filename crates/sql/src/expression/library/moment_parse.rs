@@ -8,7 +8,7 @@ use super::calendar::{
     JULIAN_EPOCH, MICROSECONDS_PER_DAY, MICROSECONDS_PER_SECOND, days_in_month, first_iso_day,
 };
 use super::entry::{Entry, entry, text};
-use super::moment_picture::{Field, MONTHS, Part, Place, ROMAN_MONTHS, WEEKDAYS, read};
+use super::moment_picture::{Field, MONTHS, MomentElement, Part, ROMAN_MONTHS, WEEKDAYS, read};
 use crate::name::not_supported;
 use ankerdb_engine::DataType::{Date, Text};
 use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Value};
@@ -105,7 +105,7 @@ impl Reader<'_> {
             if reader.rest.is_empty() {
                 break;
             }
-            if !reader.is_exact && (number == 0 || matches!(place, Place::Part(_))) {
+            if !reader.is_exact && (number == 0 || matches!(place, MomentElement::Part(_))) {
                 let trimmed = reader.rest.trim_start();
                 reader.skipped += (reader.rest.len() - trimmed.len()) as i64;
                 reader.rest = trimmed;
@@ -114,8 +114,8 @@ impl Reader<'_> {
                 }
             }
             match place {
-                Place::Text(_, is_letter) => reader.pass(*is_letter),
-                Place::Part(part) => {
+                MomentElement::Text(_, is_letter) => reader.pass(*is_letter),
+                MomentElement::Part(part) => {
                     reader.skipped = 0;
                     reader.part(part, ends_number(part, places.get(number + 1)))?;
                     if part.ordinal.is_some() {
@@ -334,12 +334,12 @@ impl Reader<'_> {
 }
 
 /// Whether the number of a field ends where digits end, whatever the field's width.
-fn ends_number(part: &Part, next: Option<&Place>) -> bool {
+fn ends_number(part: &Part, next: Option<&MomentElement>) -> bool {
     match next {
         _ if part.is_short || part.ordinal.is_some() => true,
         None => true,
-        Some(Place::Part(next)) => !next.field.is_digits(),
-        Some(Place::Text(character, _)) => !character.is_ascii_digit(),
+        Some(MomentElement::Part(next)) => !next.field.is_digits(),
+        Some(MomentElement::Text(character, _)) => !character.is_ascii_digit(),
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) struct Part {
 
 /// One place of a picture.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum MomentElement {
     Part(Part),
     /// `true`: in quotes, or a letter or digit.
     Text(char, bool),
@@ -170,7 +170,7 @@ pub(super) const ROMAN_MONTHS: [&str; 12] =
     ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
 /// The places of a picture.
-pub(super) fn read(picture: &str) -> Vec<Place> {
+pub(super) fn read(picture: &str) -> Vec<MomentElement> {
     let mut places = Vec::new();
     let mut rest = picture;
     while !rest.is_empty() {
@@ -194,7 +194,7 @@ pub(super) fn read(picture: &str) -> Vec<Place> {
             rest = &rest[if ordinal.is_some() { 2 } else { 0 }..];
             let is_name = matches!(field, Field::WeekdayName(_) | Field::MonthName(_));
             is_short |= is_translated && is_name;
-            places.push(Place::Part(Part { field, letters, is_short, ordinal, word }));
+            places.push(MomentElement::Part(Part { field, letters, is_short, ordinal, word }));
             continue;
         }
         if before.len() > rest.len() && (rest.is_empty() || is_short) {
@@ -229,25 +229,26 @@ fn word(rest: &str) -> Option<(&'static str, Field, Letters)> {
 }
 
 /// Takes a character, or what is in quotes.
-fn text<'a>(rest: &'a str, places: &mut Vec<Place>) -> &'a str {
+fn text<'a>(rest: &'a str, places: &mut Vec<MomentElement>) -> &'a str {
     let mut characters = rest.chars();
     match characters.next() {
         Some('"') => {
             while let Some(character) = characters.next() {
                 match character {
                     '"' => break,
-                    '\\' => places.extend(characters.next().map(|escaped| Place::Text(escaped, true))),
-                    other => places.push(Place::Text(other, true)),
+                    '\\' => {
+                        places.extend(characters.next().map(|escaped| MomentElement::Text(escaped, true)))
+                    }
+                    other => places.push(MomentElement::Text(other, true)),
                 }
             }
         }
         Some('\\') if characters.as_str().starts_with('"') => {
             characters.next();
-            places.push(Place::Text('"', true));
+            places.push(MomentElement::Text('"', true));
         }
-        Some(character) => {
-            places.push(Place::Text(character, character.is_ascii_alphanumeric() || !character.is_ascii()))
-        }
+        Some(character) => places
+            .push(MomentElement::Text(character, character.is_ascii_alphanumeric() || !character.is_ascii())),
         None => {}
     }
     characters.as_str()

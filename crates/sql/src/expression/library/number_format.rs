@@ -1,7 +1,7 @@
 //! `to_char` of numbers, and `to_number`.
 
 use super::entry::{Entry, NUMERIC, constant_text, entry, text, wrong_argument};
-use super::number_picture::{Digits, Picture, Place, painted};
+use super::number_picture::{Digits, NumberElement, Picture, painted};
 use crate::expression::Typed;
 use ankerdb_engine::DataType::{BigInt, DoublePrecision, Integer, Number as AnyNumber, Real, Text};
 use ankerdb_engine::{Decimal, Error, Interrupt, Result, SqlState, Value};
@@ -147,7 +147,7 @@ fn roman(picture: &Picture, number: &Value) -> Result<String> {
             rest -= value;
         }
     }
-    if picture.places.contains(&Place::Roman(false)) {
+    if picture.places.contains(&NumberElement::Roman(false)) {
         written.make_ascii_lowercase();
     }
     Ok(if picture.fills { written } else { format!("{written:>WIDTH$}") })
@@ -258,7 +258,7 @@ fn read(picture: &Picture, input: &str) -> String {
     };
     for place in &picture.places {
         match place {
-            Place::Slot(_) => {
+            NumberElement::Slot(_) => {
                 if digits.is_empty() && sign == ' ' {
                     rest = rest.trim_start_matches(' ');
                     take_sign(&mut rest, &mut sign);
@@ -273,22 +273,24 @@ fn read(picture: &Picture, input: &str) -> String {
                     _ => {}
                 }
             }
-            Place::Point => {
+            NumberElement::Point => {
                 if rest.starts_with('.') && !digits.contains('.') {
                     digits.push('.');
                     rest = &rest[1..];
                 }
             }
-            Place::Group => rest = rest.strip_prefix(',').unwrap_or(rest),
-            Place::Sign | Place::Minus | Place::Plus | Place::PlusOrMinus => take_sign(&mut rest, &mut sign),
-            Place::Currency => {
+            NumberElement::Group => rest = rest.strip_prefix(',').unwrap_or(rest),
+            NumberElement::Sign | NumberElement::Minus | NumberElement::Plus | NumberElement::PlusOrMinus => {
+                take_sign(&mut rest, &mut sign)
+            }
+            NumberElement::Currency => {
                 let symbol =
                     rest.chars().next().filter(|first| !first.is_ascii_digit() && !"+-., ".contains(*first));
                 rest = symbol.map_or(rest, |symbol| &rest[symbol.len_utf8()..]);
             }
-            Place::Ordinal(_) => rest = rest.get(2..).unwrap_or(""),
-            Place::Roman(_) => {}
-            Place::Text(text) => {
+            NumberElement::Ordinal(_) => rest = rest.get(2..).unwrap_or(""),
+            NumberElement::Roman(_) => {}
+            NumberElement::Text(text) => {
                 for _ in text.chars() {
                     let skipped = rest.chars().next().filter(|first| !first.is_ascii_digit());
                     rest = skipped.map_or(rest, |first| &rest[first.len_utf8()..]);

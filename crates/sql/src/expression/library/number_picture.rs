@@ -8,7 +8,7 @@ use ankerdb_engine::{Error, Result, SqlState};
 
 /// One part of a picture.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum NumberElement {
     /// A digit; `true`: zeros show.
     Slot(bool),
     Point,
@@ -30,7 +30,7 @@ pub(super) enum Place {
 /// A picture that was read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Picture {
-    pub places: Vec<Place>,
+    pub places: Vec<NumberElement>,
     /// Slots before and behind the point.
     pub before: usize,
     pub behind: usize,
@@ -88,8 +88,8 @@ impl Picture {
 
     fn literal(&mut self, character: char) {
         match self.places.last_mut() {
-            Some(Place::Text(text)) => text.push(character),
-            _ => self.places.push(Place::Text(character.to_string())),
+            Some(NumberElement::Text(text)) => text.push(character),
+            _ => self.places.push(NumberElement::Text(character.to_string())),
         }
     }
 
@@ -114,42 +114,44 @@ impl Picture {
         if self.exponent && word != "EEEE" {
             return Err(refused("\"EEEE\" must be the last pattern used"));
         }
-        let has_sign = |places: &[Place]| {
-            places.iter().any(|place| matches!(place, Place::Minus | Place::Plus | Place::PlusOrMinus))
+        let has_sign = |places: &[NumberElement]| {
+            places.iter().any(|place| {
+                matches!(place, NumberElement::Minus | NumberElement::Plus | NumberElement::PlusOrMinus)
+            })
         };
         match word {
             "9" | "0" if self.brackets => return Err(refused("\"9\" must be ahead of \"PR\"")),
             "9" | "0" => self.slot(word == "0"),
             "." | "D" => self.point()?,
-            "," | "G" => self.places.push(Place::Group),
+            "," | "G" => self.places.push(NumberElement::Group),
             "S" => {
-                if self.places.contains(&Place::Sign) {
+                if self.places.contains(&NumberElement::Sign) {
                     return Err(refused("cannot use \"S\" twice"));
                 }
                 if has_sign(&self.places) || self.brackets {
                     return Err(refused("cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together"));
                 }
-                self.places.push(Place::Sign);
+                self.places.push(NumberElement::Sign);
             }
             "MI" | "PL" | "SG" => {
-                if self.places.contains(&Place::Sign) {
+                if self.places.contains(&NumberElement::Sign) {
                     return Err(refused(format!("cannot use \"S\" and \"{word}\" together")));
                 }
                 self.places.push(match word {
-                    "MI" => Place::Minus,
-                    "PL" => Place::Plus,
-                    _ => Place::PlusOrMinus,
+                    "MI" => NumberElement::Minus,
+                    "PL" => NumberElement::Plus,
+                    _ => NumberElement::PlusOrMinus,
                 });
             }
             "PR" => {
-                if self.places.contains(&Place::Sign) || has_sign(&self.places) {
+                if self.places.contains(&NumberElement::Sign) || has_sign(&self.places) {
                     return Err(refused("cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together"));
                 }
                 self.brackets = true;
             }
             "EEEE" => {
                 let excludes = self.fills || self.shifted.is_some() || self.roman || self.brackets;
-                if excludes || self.places.contains(&Place::Sign) || has_sign(&self.places) {
+                if excludes || self.places.contains(&NumberElement::Sign) || has_sign(&self.places) {
                     return Err(refused("\"EEEE\" is incompatible with other formats"));
                 }
                 self.exponent = true;
@@ -157,11 +159,11 @@ impl Picture {
             "V" if self.has_point => return Err(refused("cannot use \"V\" and decimal point together")),
             "V" => self.shifted = Some(self.shifted.unwrap_or(0)),
             "FM" => self.fills = true,
-            "L" => self.places.push(Place::Currency),
-            "TH" => self.places.push(Place::Ordinal(written.starts_with('T'))),
+            "L" => self.places.push(NumberElement::Currency),
+            "TH" => self.places.push(NumberElement::Ordinal(written.starts_with('T'))),
             "RN" => {
                 self.roman = true;
-                self.places.push(Place::Roman(written.starts_with('R')));
+                self.places.push(NumberElement::Roman(written.starts_with('R')));
             }
             // What PostgreSQL knows and does not do.
             _ => {}
@@ -183,7 +185,7 @@ impl Picture {
         if is_zero {
             self.last_zero = self.before + self.behind;
         }
-        self.places.push(Place::Slot(is_zero));
+        self.places.push(NumberElement::Slot(is_zero));
     }
 
     fn point(&mut self) -> Result<()> {
@@ -194,7 +196,7 @@ impl Picture {
             return Err(refused("cannot use \"V\" and decimal point together"));
         }
         self.has_point = true;
-        self.places.push(Place::Point);
+        self.places.push(NumberElement::Point);
         Ok(())
     }
 }
@@ -215,7 +217,10 @@ pub(super) fn painted(picture: &Picture, digits: &Digits) -> String {
         out: String::new(),
         slot: 0,
         has_digits: false,
-        is_signed: picture.places.iter().any(|place| matches!(place, Place::Minus | Place::PlusOrMinus)),
+        is_signed: picture
+            .places
+            .iter()
+            .any(|place| matches!(place, NumberElement::Minus | NumberElement::PlusOrMinus)),
     }
     .paint()
 }
@@ -261,12 +266,12 @@ impl Painter<'_> {
     }
 
     fn sign_place(&self) -> Option<usize> {
-        self.picture.places.iter().position(|place| *place == Place::Sign)
+        self.picture.places.iter().position(|place| *place == NumberElement::Sign)
     }
 
     /// Whether the sign stands behind the digits.
     fn is_sign_last(&self) -> bool {
-        let is_digit = |place: &Place| matches!(place, Place::Slot(_) | Place::Point);
+        let is_digit = |place: &NumberElement| matches!(place, NumberElement::Slot(_) | NumberElement::Point);
         self.sign_place().is_some_and(|at| {
             self.picture.places[..at].iter().filter(|place| is_digit(place)).count()
                 == self.picture.places.iter().filter(|place| is_digit(place)).count()
@@ -292,7 +297,7 @@ impl Painter<'_> {
         let slots = self.picture.before + self.picture.behind;
         for place in &self.picture.places {
             match place {
-                Place::Slot(is_zero) => {
+                NumberElement::Slot(is_zero) => {
                     if self.slot < self.picture.before {
                         self.slot_before();
                     } else {
@@ -303,23 +308,23 @@ impl Painter<'_> {
                         self.last_slot();
                     }
                 }
-                Place::Point => {
+                NumberElement::Point => {
                     if self.picture.behind > 0 {
                         self.sign();
                         self.out.push('.');
                     }
                 }
-                Place::Group if self.has_digits => self.out.push(','),
-                Place::Group => self.blank(),
-                Place::Sign => {}
-                Place::Minus if self.digits.is_negative => self.out.push('-'),
-                Place::Plus if !self.digits.is_negative => self.out.push('+'),
-                Place::Minus | Place::Plus => self.blank(),
-                Place::PlusOrMinus => self.out.push(if self.digits.is_negative { '-' } else { '+' }),
-                Place::Currency => self.out.push(' '),
-                Place::Ordinal(capital) => self.ordinal(*capital),
-                Place::Roman(_) => {}
-                Place::Text(text) => self.out.push_str(text),
+                NumberElement::Group if self.has_digits => self.out.push(','),
+                NumberElement::Group => self.blank(),
+                NumberElement::Sign => {}
+                NumberElement::Minus if self.digits.is_negative => self.out.push('-'),
+                NumberElement::Plus if !self.digits.is_negative => self.out.push('+'),
+                NumberElement::Minus | NumberElement::Plus => self.blank(),
+                NumberElement::PlusOrMinus => self.out.push(if self.digits.is_negative { '-' } else { '+' }),
+                NumberElement::Currency => self.out.push(' '),
+                NumberElement::Ordinal(capital) => self.ordinal(*capital),
+                NumberElement::Roman(_) => {}
+                NumberElement::Text(text) => self.out.push_str(text),
             }
         }
         self.out

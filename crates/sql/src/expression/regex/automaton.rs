@@ -7,7 +7,7 @@
 //! Whether a match ends at a place may depend on the character behind it (`$`, `\M`), so it is the *next* character, or
 //! the text's end, that tells: an entry of the table has the next state, and whether a match ended before.
 
-use super::characters::{Colors, Kind};
+use super::characters::{CharacterKind, Colors};
 use super::program::Step;
 use super::syntax::Assertion;
 use ankerdb_engine::{Interrupt, Result};
@@ -75,7 +75,7 @@ pub(super) struct Automaton {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
     places: Box<[u32]>,
-    before: Kind,
+    before: CharacterKind,
 }
 
 impl Automaton {
@@ -170,7 +170,7 @@ impl Automaton {
         from: usize,
     ) -> Result<Option<usize>> {
         let text = subject.text;
-        let mut before = text[..from].chars().next_back().map_or(Kind::Edge, Kind::of);
+        let mut before = text[..from].chars().next_back().map_or(CharacterKind::Edge, CharacterKind::of);
         let mut rest = text[from..].chars();
         let mut first: Option<usize> = None;
         // Places in the program, in the order in which their matches began.
@@ -179,7 +179,7 @@ impl Automaton {
             let place = text.len() - rest.as_str().len();
             let character = rest.next();
             let color = character.map_or(colors.count() as u32, |character| colors.of(character));
-            let after = character.map_or(Kind::Edge, Kind::of);
+            let after = character.map_or(CharacterKind::Edge, CharacterKind::of);
             if first.is_none() {
                 ways.push((0, place));
             }
@@ -218,7 +218,11 @@ impl Automaton {
 
     /// The next step of those that are open that was not met before and takes a character or ends the program; steps before it that do
     /// neither are passed.
-    fn pass(&mut self, open: &mut Vec<usize>, (before, after): (Kind, Kind)) -> Option<usize> {
+    fn pass(
+        &mut self,
+        open: &mut Vec<usize>,
+        (before, after): (CharacterKind, CharacterKind),
+    ) -> Option<usize> {
         while let Some(step) = open.pop() {
             if std::mem::replace(&mut self.met[step], self.round) == self.round {
                 continue;
@@ -246,9 +250,9 @@ impl Automaton {
     ) -> Result<()> {
         let text = subject.text;
         let before = match text[..from].chars().next_back() {
-            _ if !self.has_assertions => Kind::Other,
-            Some(character) => Kind::of(character),
-            None => Kind::Edge,
+            _ if !self.has_assertions => CharacterKind::Other,
+            Some(character) => CharacterKind::of(character),
+            None => CharacterKind::Edge,
         };
         let mut state = self.number(State { places: Box::new([0]), before }, colors);
         let mut rest = text[from..].chars();
@@ -286,7 +290,7 @@ impl Automaton {
             self.table.clear();
             self.bytes = 0;
             self.tables += 1;
-            self.enter(State { places: Box::default(), before: Kind::Other }, colors);
+            self.enter(State { places: Box::default(), before: CharacterKind::Other }, colors);
         }
         match self.numbers.get(&state) {
             Some(number) => *number,
@@ -307,7 +311,7 @@ impl Automaton {
     /// Computes the entry for a color in a state.
     fn follow(&mut self, state: u32, color: u32, colors: &Colors) -> u32 {
         let State { places, before } = self.states[state as usize].clone();
-        let after = if self.has_assertions { colors.kind(color) } else { Kind::Other };
+        let after = if self.has_assertions { colors.kind(color) } else { CharacterKind::Other };
         self.begin_round();
         let mut open: Vec<usize> = places.iter().map(|&place| place as usize).collect();
         let mut next: Vec<u32> = Vec::new();
@@ -340,13 +344,13 @@ impl Automaton {
     }
 }
 
-fn holds(assertion: Assertion, before: Kind, after: Kind) -> bool {
-    let (word_before, word_after) = (before == Kind::Word, after == Kind::Word);
+fn holds(assertion: Assertion, before: CharacterKind, after: CharacterKind) -> bool {
+    let (word_before, word_after) = (before == CharacterKind::Word, after == CharacterKind::Word);
     match assertion {
-        Assertion::TextStart => before == Kind::Edge,
-        Assertion::TextEnd => after == Kind::Edge,
-        Assertion::LineStart => matches!(before, Kind::Edge | Kind::Newline),
-        Assertion::LineEnd => matches!(after, Kind::Edge | Kind::Newline),
+        Assertion::TextStart => before == CharacterKind::Edge,
+        Assertion::TextEnd => after == CharacterKind::Edge,
+        Assertion::LineStart => matches!(before, CharacterKind::Edge | CharacterKind::Newline),
+        Assertion::LineEnd => matches!(after, CharacterKind::Edge | CharacterKind::Newline),
         Assertion::WordStart => !word_before && word_after,
         Assertion::WordEnd => word_before && !word_after,
         Assertion::WordEdge => word_before != word_after,

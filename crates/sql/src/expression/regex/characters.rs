@@ -139,7 +139,7 @@ classes! {
 
 /// What an assertion asks of the character beside a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum CharacterKind {
     /// None: the text begins or ends.
     Edge,
     Newline,
@@ -148,12 +148,12 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
-    pub(super) fn of(character: char) -> Kind {
+impl CharacterKind {
+    pub(super) fn of(character: char) -> CharacterKind {
         match character {
-            '\n' => Kind::Newline,
-            character if character.is_alphanumeric() || character == '_' => Kind::Word,
-            _ => Kind::Other,
+            '\n' => CharacterKind::Newline,
+            character if character.is_alphanumeric() || character == '_' => CharacterKind::Word,
+            _ => CharacterKind::Other,
         }
     }
 }
@@ -168,7 +168,7 @@ pub(super) struct Colors {
     /// The colors of each set, sorted.
     members: Vec<Vec<u32>>,
     /// What each color's characters are; only told apart where the sets do so.
-    kinds: Vec<Kind>,
+    kinds: Vec<CharacterKind>,
 }
 
 impl Colors {
@@ -216,9 +216,9 @@ impl Colors {
                 return Err(too_complex());
             }
         }
-        let mut kinds = vec![Kind::Other; numbers.len()];
+        let mut kinds = vec![CharacterKind::Other; numbers.len()];
         for (&start, &color) in starts.iter().zip(&colors) {
-            kinds[color as usize] = char::from_u32(start).map_or(Kind::Other, Kind::of);
+            kinds[color as usize] = char::from_u32(start).map_or(CharacterKind::Other, CharacterKind::of);
         }
         let ranges: Vec<(u32, u32)> = starts.into_iter().zip(colors).collect();
         let ascii = std::array::from_fn(|code| of(&ranges, code as u32));
@@ -237,8 +237,8 @@ impl Colors {
         }
     }
 
-    pub(super) fn kind(&self, color: u32) -> Kind {
-        self.kinds.get(color as usize).copied().unwrap_or(Kind::Edge)
+    pub(super) fn kind(&self, color: u32) -> CharacterKind {
+        self.kinds.get(color as usize).copied().unwrap_or(CharacterKind::Edge)
     }
 
     /// Whether the set has the characters of that color.

@@ -1,7 +1,7 @@
 //! The twelve conditions, in the order of the specification.
 
 use super::Violations;
-use super::image::{District, Image, Place};
+use super::image::{District, DistrictKey, Image};
 
 /// Orders of a freshly loaded district that are not new.
 const DELIVERED_BY_LOADER: i64 = 2100;
@@ -17,7 +17,7 @@ pub(super) fn check(image: &Image, found: &mut Violations) {
     }
 }
 
-fn at(place: Place) -> String {
+fn at(place: DistrictKey) -> String {
     format!("district {}/{}", place.0, place.1)
 }
 
@@ -38,7 +38,7 @@ fn check_warehouses(image: &Image, found: &mut Violations) {
 
 /// 3.3.2.2: D_NEXT_O_ID - 1 = max(O_ID) = max(NO_O_ID). 3.3.2.3: max(NO_O_ID) - min(NO_O_ID) + 1 = rows of NEW-ORDER.
 /// A district without new orders has no maximum.
-fn check_numbers(place: Place, district: &District, found: &mut Violations) {
+fn check_numbers(place: DistrictKey, district: &District, found: &mut Violations) {
     let last = i64::from(district.next_order) - 1;
     found.expect_same("3.3.2.2", last, i64::from(district.last_order), |last, order| {
         format!("{} has d_next_o_id - 1 = {last}, max(o_id) = {order}", at(place))
@@ -54,7 +54,7 @@ fn check_numbers(place: Place, district: &District, found: &mut Violations) {
 
 /// 3.3.2.4: sum(O_OL_CNT) = rows of ORDER-LINE. 3.3.2.9: D_YTD = sum(H_AMOUNT). 3.3.2.11: rows of ORDER - rows of
 /// NEW-ORDER = 2,100 + deliveries.
-fn check_district_sums(place: Place, district: &District, found: &mut Violations) {
+fn check_district_sums(place: DistrictKey, district: &District, found: &mut Violations) {
     found.expect_same("3.3.2.4", district.lines_expected, district.lines, |expected, rows| {
         format!("{} has sum(o_ol_cnt) = {expected}, but {rows} rows of order_line", at(place))
     });
@@ -70,7 +70,7 @@ fn check_district_sums(place: Place, district: &District, found: &mut Violations
 
 /// 3.3.2.5: O_CARRIER_ID is null where there is a row of NEW-ORDER, and nowhere else. 3.3.2.6: O_OL_CNT = rows of
 /// ORDER-LINE. 3.3.2.7: OL_DELIVERY_D is null in all lines of an order without a carrier, and in no others.
-fn check_orders(place: Place, district: &District, found: &mut Violations) {
+fn check_orders(place: DistrictKey, district: &District, found: &mut Violations) {
     for (number, order) in district.orders.iter().enumerate() {
         let at = || format!("order {number} of {}", at(place));
         found.expect_same("3.3.2.5", order.exists && !order.has_carrier, order.is_new, |_, is_new| {
@@ -89,7 +89,7 @@ fn check_orders(place: Place, district: &District, found: &mut Violations) {
 
 /// With the sum over delivered lines of the customer's orders, 3.3.2.10: C_BALANCE = sum(OL_AMOUNT) - sum(H_AMOUNT),
 /// 3.3.2.12: C_BALANCE + C_YTD_PAYMENT = sum(OL_AMOUNT).
-fn check_customers(place: Place, district: &District, found: &mut Violations) {
+fn check_customers(place: DistrictKey, district: &District, found: &mut Violations) {
     let mut delivered = vec![0; district.customers.len()];
     for order in &district.orders {
         if let Some(sum) = delivered.get_mut(order.customer.max(0) as usize) {

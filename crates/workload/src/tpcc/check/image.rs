@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Warehouse and district.
-pub(super) type Place = (i32, i16);
+pub(super) type DistrictKey = (i32, i16);
 
 /// Numbers of orders above this count as damage, so that one wrong number does not take all memory.
 const ORDER_MAX: i32 = 1 << 27;
@@ -18,7 +18,7 @@ pub(super) struct Image {
     /// W_YTD
     pub warehouses: BTreeMap<i32, i64>,
     /// Districts that are in DISTRICT, or that other rows say to be in.
-    pub districts: BTreeMap<Place, District>,
+    pub districts: BTreeMap<DistrictKey, District>,
 }
 
 /// One district.
@@ -103,7 +103,7 @@ impl Image {
         Ok(image)
     }
 
-    fn district(&mut self, place: Place) -> &mut District {
+    fn district(&mut self, place: DistrictKey) -> &mut District {
         self.districts.entry(place).or_default()
     }
 
@@ -204,7 +204,7 @@ impl Row<'_> {
         self.0.cell(column, |cell| cell == Cell::Null)
     }
 
-    fn place(&self, warehouse: usize, district: usize) -> Place {
+    fn place(&self, warehouse: usize, district: usize) -> DistrictKey {
         (self.integer(warehouse), self.smallint(district))
     }
 }

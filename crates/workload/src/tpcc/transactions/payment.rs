@@ -14,9 +14,9 @@ const DATA_LENGTH: usize = 500;
 #[derive(Debug)]
 pub struct PaymentOutput {
     /// The warehouse.
-    pub warehouse: Place,
+    pub warehouse: NameAndAddress,
     /// The district.
-    pub district: Place,
+    pub district: NameAndAddress,
     /// C_ID
     pub customer: i32,
     /// First, middle and last name, address, phone and credit.
@@ -33,7 +33,7 @@ pub struct PaymentOutput {
 
 /// Name and address of a warehouse or district.
 #[derive(Debug)]
-pub struct Place {
+pub struct NameAndAddress {
     /// The name.
     pub name: Label,
     /// Streets, city, state, zip.
@@ -101,7 +101,7 @@ impl Procedure<'_> {
         Ok(output)
     }
 
-    fn pay_warehouse(&mut self, input: &PaymentInput) -> Result<Place> {
+    fn pay_warehouse(&mut self, input: &PaymentInput) -> Result<NameAndAddress> {
         let table = &self.tables.warehouse;
         let row = Self::require(self.transaction, table, self.key.id(input.warehouse), WAREHOUSE_COLUMNS)?;
         let reader = self.transaction.row(table, row);
@@ -112,7 +112,7 @@ impl Procedure<'_> {
         Ok(place)
     }
 
-    fn pay_district(&mut self, input: &PaymentInput) -> Result<Place> {
+    fn pay_district(&mut self, input: &PaymentInput) -> Result<NameAndAddress> {
         let table = &self.tables.district;
         let key = self.key.district(input.warehouse, input.district);
         let row = Self::require(self.transaction, table, key, DISTRICT_COLUMNS)?;
@@ -128,8 +128,8 @@ impl Procedure<'_> {
         &mut self,
         row: RowId,
         input: &PaymentInput,
-        warehouse: Place,
-        district: Place,
+        warehouse: NameAndAddress,
+        district: NameAndAddress,
     ) -> Result<PaymentOutput> {
         let table = &self.tables.customer;
         let reader = self.transaction.row(table, row);
@@ -189,9 +189,9 @@ impl Procedure<'_> {
 }
 
 /// Reads the name and the five columns after it.
-fn place(row: &RowReader<'_>, name: usize) -> Place {
+fn place(row: &RowReader<'_>, name: usize) -> NameAndAddress {
     let label = |column| row.text(column, Label::of);
-    Place { name: label(name), address: std::array::from_fn(|offset| label(name + 1 + offset)) }
+    NameAndAddress { name: label(name), address: std::array::from_fn(|offset| label(name + 1 + offset)) }
 }
 
 /// Puts the payment before a bad payer's data, cut to 500 characters (clause 2.5.2.2). All of it is ASCII.

@@ -5,7 +5,7 @@ use super::{TEXTS, steps, texts};
 use crate::expression::notation::SUBSCRIPT;
 use ankerdb_engine::DataType::{Boolean, Integer, Json, Jsonb, Text};
 use ankerdb_engine::{Interrupt, Result, Value};
-use ankerdb_value::json::{self, Kind};
+use ankerdb_value::json::{self, JsonKind};
 
 /// The function of a document that is a column of a row made of a document.
 pub(crate) const MEMBER: &str = "operator column";
@@ -109,15 +109,15 @@ fn kind_name(values: &[Value], _: &Interrupt) -> Result<Value> {
 
 /// The member of an object that is a column of a row; null is NULL.
 fn member(values: &[Value]) -> Result<Value> {
-    part(field(values)?.filter(|found| json::kind(found) != Kind::Null))
+    part(field(values)?.filter(|found| json::kind(found) != JsonKind::Null))
 }
 
 /// The object whose members are the columns of a row.
 fn record(values: &[Value], function: &str) -> Result<Value> {
     let document = text(values, 0)?;
     match json::kind(document) {
-        Kind::Object => Ok(Value::text(document)),
-        Kind::Array => Err(invalid(format!("cannot call {function} on an array"))),
+        JsonKind::Object => Ok(Value::text(document)),
+        JsonKind::Array => Err(invalid(format!("cannot call {function} on an array"))),
         _ => Err(invalid(format!("cannot call {function} on a scalar"))),
     }
 }
@@ -126,7 +126,7 @@ fn array_length(values: &[Value], _: &Interrupt) -> Result<Value> {
     let json = text(values, 0)?;
     match (json::elements(json), json::kind(json)) {
         (Some(elements), _) => Ok(Value::Integer(i32::try_from(elements.count()).unwrap_or(i32::MAX))),
-        (None, Kind::Object) => Err(invalid("cannot get array length of a non-array")),
+        (None, JsonKind::Object) => Err(invalid("cannot get array length of a non-array")),
         (None, _) => Err(invalid("cannot get array length of a scalar")),
     }
 }

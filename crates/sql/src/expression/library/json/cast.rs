@@ -6,7 +6,7 @@ use ankerdb_engine::DataType::{
     self, BigInt, Boolean, DoublePrecision, Integer, Jsonb, Number, Real, SmallInt, Text,
 };
 use ankerdb_engine::{Decimal, Error, Result, SqlState, Value};
-use ankerdb_value::json::{self, Kind};
+use ankerdb_value::json::{self, JsonKind};
 use ankerdb_value::{MAX_NUMERIC_PRECISION, push_number_key};
 
 /// The key that orders as documents do: a text with a character for each byte of [`json::comparison_key`], since windows are
@@ -60,7 +60,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
 
 fn number(values: &[Value], target: DataType) -> Result<Value> {
     let text = text(values, 0)?;
-    if json::kind(text) != Kind::Number {
+    if json::kind(text) != JsonKind::Number {
         return Err(not_castable(text, target));
     }
     match target {
@@ -80,7 +80,7 @@ fn number(values: &[Value], target: DataType) -> Result<Value> {
 /// 22023
 fn not_castable(jsonb: &str, target: DataType) -> Error {
     let kind = match json::kind(jsonb) {
-        Kind::Number => "numeric",
+        JsonKind::Number => "numeric",
         other => other.name(),
     };
     let message = format!("cannot cast jsonb {kind} to type {}", type_name(target));

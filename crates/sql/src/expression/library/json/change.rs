@@ -5,7 +5,7 @@ use super::{TEXTS, steps, texts};
 use crate::expression::notation::WITHOUT_KEYS;
 use ankerdb_engine::DataType::{Boolean, Integer, Json, Jsonb, Text};
 use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
-use ankerdb_value::json::{self, Place};
+use ankerdb_value::json::{self, InsertPosition};
 
 pub(crate) const ENTRIES: &[Entry] = &[
     entry("operator ||", &[Jsonb, Jsonb], Jsonb, |values, _| {
@@ -66,7 +66,7 @@ fn set(values: &[Value], _: &Interrupt) -> Result<Value> {
 }
 
 fn insert(values: &[Value], _: &Interrupt) -> Result<Value> {
-    let place = if flag(values, 3, false)? { Place::After } else { Place::Before };
+    let place = if flag(values, 3, false)? { InsertPosition::After } else { InsertPosition::Before };
     json::inserted(text(values, 0)?, &known_steps(values)?, text(values, 2)?, place).map(Value::text)
 }
 

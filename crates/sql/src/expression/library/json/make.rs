@@ -5,7 +5,7 @@ use super::{TEXTS, texts};
 use crate::expression::document::{LIST_TO_JSON, TO_JSON};
 use ankerdb_engine::DataType::{Json, Jsonb, Text};
 use ankerdb_engine::{ArrayRef, DataType, Error, Result, SqlState, SystemType, Value};
-use ankerdb_value::json::{self, Kind};
+use ankerdb_value::json::{self, JsonKind};
 use ankerdb_value::{DateStyle, format_text, parse_text};
 
 pub(crate) const ENTRIES: &[Entry] = &[
@@ -183,8 +183,8 @@ fn object(items: &[Value], name: &str) -> Result<String> {
 /// 22023 for an array or object.
 fn push_key(json: &str, out: &mut String) -> Result<()> {
     match json::kind(json) {
-        Kind::String => out.push_str(json),
-        Kind::Array | Kind::Object => {
+        JsonKind::String => out.push_str(json),
+        JsonKind::Array | JsonKind::Object => {
             return Err(invalid("key value must be scalar, not array, composite, or json"));
         }
         _ => json::push_string(json, out),

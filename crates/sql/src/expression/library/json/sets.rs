@@ -3,7 +3,7 @@
 use super::super::entry::{invalid, text};
 use super::super::sets::{SetValues, given};
 use ankerdb_engine::{Error, Interrupt, Result, Value};
-use ankerdb_value::json::{self, Kind, Member};
+use ankerdb_value::json::{self, JsonKind, Member};
 
 /// What PostgreSQL says of a document of the wrong kind.
 struct Complaint {
@@ -15,8 +15,8 @@ struct Complaint {
 impl Complaint {
     fn of(&self, document: &str) -> Error {
         invalid(match json::kind(document) {
-            Kind::Array => self.of_array,
-            Kind::Object => self.of_object,
+            JsonKind::Array => self.of_array,
+            JsonKind::Object => self.of_object,
             _ => self.of_scalar,
         })
     }
@@ -116,11 +116,11 @@ pub(in super::super) fn records_of_jsonb(values: &[Value], _: &Interrupt) -> Res
 fn objects(values: &[Value], function: &str) -> Result<SetValues> {
     let document = text(values, 0)?;
     let elements = json::elements(document).ok_or_else(|| {
-        let kind = if json::kind(document) == Kind::Object { "an object" } else { "a scalar" };
+        let kind = if json::kind(document) == JsonKind::Object { "an object" } else { "a scalar" };
         invalid(format!("cannot call {function} on {kind}"))
     })?;
     let object = |element: &str| match json::kind(element) {
-        Kind::Object => whole(element),
+        JsonKind::Object => whole(element),
         _ => Err(invalid(format!("argument of {function} must be an array of objects"))),
     };
     Ok(given(elements.map(object).collect::<Result<_>>()?))
