@@ -16,6 +16,7 @@ pub mod compare;
 pub mod config;
 pub mod fill;
 pub mod long_reader;
+mod own_folder;
 pub mod profile;
 pub mod recovery;
 pub mod report;

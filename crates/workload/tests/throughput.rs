@@ -33,7 +33,7 @@ fn bench(threads: usize, isolation: Isolation) -> BenchConfig {
 }
 
 fn tpcc(threads: usize, isolation: Isolation, mix: Mix, access: Access) -> TpccConfig {
-    TpccConfig { bench: bench(threads, isolation), warehouses: 1, mix, access }
+    TpccConfig { bench: bench(threads, isolation), warehouses: 1, mix, access, durable: None }
 }
 
 /// Runs a benchmark, stopping it where phase `stop_at` begins.
@@ -206,6 +206,33 @@ fn weak_levels_run_and_violations_are_no_failure_there() {
         assert_eq!(report.failure(), None, "{isolation:?}");
         assert!(report.completed(0) > 0, "{isolation:?}");
     }
+}
+
+#[test]
+fn a_database_on_disk_runs_beside_and_its_folder_goes() {
+    let folder = std::env::temp_dir().join(format!("ankerdb-throughput-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("room for a folder");
+    let plain = tpcc(2, Isolation::Serializable, Mix::Full, Access::Uniform);
+    let config = TpccConfig { durable: Some(folder.clone()), ..plain };
+    let report = tpcc_report(&config, None);
+    // Both databases are checked.
+    assert_eq!(report.failure(), None);
+    assert!((0..3).all(|variant| report.completed(variant) > 0));
+    let json = json(&report);
+    for (ratio, over) in [
+        ("durable to in memory", "durable, 2 threads"),
+        ("durable without waiting to in memory", "durable, not waiting, 2 threads"),
+    ] {
+        assert_eq!(json["ratios"][ratio]["over"], over, "{json}");
+    }
+    let log = &json["config"]["new_order_log"];
+    let number = |key: &str| log[key].as_f64().unwrap_or_else(|| panic!("{key} in {log}"));
+    assert!((5.0..=15.0).contains(&number("lines")), "{log}");
+    // An order line alone has a text of 24 characters and nine other cells.
+    assert!((400.0..6_000.0).contains(&number("bytes")), "{log}");
+    assert!(report.text().contains("bytes in the log"));
+    assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 0);
+    std::fs::remove_dir_all(&folder).expect("it is empty");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use ankerdb_workload::bench::tpcc::{self, TpccConfig};
 use ankerdb_workload::tpcc::input::Access;
 use ankerdb_workload::tpcc::mix::Mix;
 use clap::Args;
+use std::path::PathBuf;
 
 /// Options of `bench tpcc`.
 #[derive(Args)]
@@ -23,6 +24,10 @@ pub(crate) struct TpccOptions {
     /// five districts)
     #[arg(long, value_name = "PATTERN", default_value = "home", value_parser = access)]
     access: Access,
+    /// Also run on a database that is kept on disk, in a new folder there: with clients that wait for it, and with such that
+    /// do not
+    #[arg(long, value_name = "DIR")]
+    durable: Option<PathBuf>,
     #[command(flatten)]
     bench: BenchOptions,
 }
@@ -44,6 +49,7 @@ impl TpccOptions {
             warehouses: self.warehouses,
             mix: self.mix,
             access: self.access,
+            durable: self.durable.clone(),
         }
     }
 }

@@ -76,6 +76,9 @@ impl LongReaderConfig {
         if !self.tpcc.bench.compare.is_empty() {
             return Err(invalid("--compare is for the other benchmarks, not for long-reader".to_owned()));
         }
+        if self.tpcc.durable.is_some() {
+            return Err(invalid("--durable is for tpcc, not for long-reader".to_owned()));
+        }
         if self.readers.is_empty() {
             return Err(invalid("--reader must name at least one of snapshot, transaction".to_owned()));
         }

@@ -8,6 +8,7 @@
 //! The primary key's index is not in files: it is made anew. A rate counts the bytes read from files. Images and log hold about the same bytes of a row.
 
 use super::config::{at_least_one, invalid};
+use super::own_folder::OwnFolder;
 use super::rounds::{Event, Watch, stopped};
 use crate::commit;
 use ankerdb_engine::{
@@ -137,9 +138,8 @@ pub fn run(
     let mut copying = Vec::new();
     let mut figures = Vec::new();
     for has_key in [false, true] {
-        let name = format!("ankerdb-bench-recovery-{}-{has_key}", std::process::id());
-        let folder = Emptied(config.folder.join(name));
-        figures.extend(restarts(config, &folder.0, has_key, machine, &mut copying, watch)?);
+        let folder = OwnFolder::new(&config.folder, if has_key { "key" } else { "rows" });
+        figures.extend(restarts(config, folder.path(), has_key, machine, &mut copying, watch)?);
     }
     let copying_gb_per_second = median(&mut copying).expect("there are rounds");
     for figure in &mut figures {
@@ -155,16 +155,6 @@ pub fn run(
         copying_gb_per_second,
         figures,
     })
-}
-
-/// A folder that goes with its owner.
-struct Emptied(PathBuf);
-
-impl Drop for Emptied {
-    fn drop(&mut self) {
-        // What is left there is named by its process.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// One table, from its log and from its images.

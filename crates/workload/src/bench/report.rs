@@ -52,6 +52,8 @@ pub struct Report {
     /// Where a benchmark takes samples: one after the other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     timeline: Vec<Sample>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remarks: Vec<String>,
     #[serde(skip)]
     consistency_is_promised: bool,
 }
@@ -203,8 +205,15 @@ impl Report {
             },
             ratios: rounds.ratios.iter().map(|ratio| ratio_report(rounds, ratio, phases)).collect(),
             phases: phases.iter().map(|phase| phase_report(rounds, phase)).collect(),
+            remarks: Vec::new(),
             timeline: Vec::new(),
         }
+    }
+
+    /// Adds a line below the ratios.
+    pub fn with_remark(mut self, remark: String) -> Report {
+        self.remarks.push(remark);
+        self
     }
 
     /// Adds samples.
@@ -246,6 +255,7 @@ impl Report {
         self.results.iter().for_each(|result| result.write(&mut text));
         self.write_consistency(&mut text);
         self.write_ratios(&mut text);
+        self.remarks.iter().for_each(|remark| text.extend([remark, "\n"]));
         self.write_timeline(&mut text);
         self.write_notes(&mut text);
         text

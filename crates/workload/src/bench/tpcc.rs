@@ -1,21 +1,29 @@
 //! `bench tpcc`: TPC-C's transactions at full speed.
 
 use super::client::{Client, ClientSetup, Done, Workload};
+use super::compare::variants;
 use super::config::{BenchConfig, MemoryNeed, at_least_one, at_most};
+use super::own_folder::OwnFolder;
 use super::report::{About, Report};
-use super::rounds::{Event, Rounds, Watch};
+use super::rounds::{Event, Ratio, Rounds, Variant, Watch};
 use crate::htap::config::BYTES_PER_WAREHOUSE;
 use crate::tpcc::check::{CONDITIONS, check};
 use crate::tpcc::input::{Access, Input, Inputs};
-use crate::tpcc::load::{LoadOptions, load};
+use crate::tpcc::load::{LoadOptions, load, now};
 use crate::tpcc::mix::Mix;
 use crate::tpcc::schema::Tables;
 use crate::tpcc::transactions::{self, Outcome};
-use ankerdb_engine::{Database, Result};
+use ankerdb_engine::{Database, Durability, Error, NoTexts, Result};
 use ankerdb_measure::machine::Machine;
 use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+/// What of the throughput in memory is to be left where each of many clients waits for the disk.
+const DURABLE_KEPT: f64 = 0.8;
+/// Where none waits.
+const HASTY_KEPT: f64 = 0.95;
 /// Memory that the program takes besides the data.
 const BASE_BYTES: u64 = 256 << 20;
 /// The memory that one thread adds in a second: new orders with their lines and index entries.
@@ -32,6 +40,8 @@ pub struct TpccConfig {
     pub mix: Mix,
     /// The access pattern.
     pub access: Access,
+    /// Where a second database is kept, in a folder of its own that goes with the run, to be compared with the one in memory.
+    pub durable: Option<PathBuf>,
 }
 
 impl TpccConfig {
@@ -46,7 +56,7 @@ impl TpccConfig {
         let need = MemoryNeed {
             option: "--warehouses",
             count: u64::from(self.warehouses),
-            bytes_each: BYTES_PER_WAREHOUSE,
+            bytes_each: BYTES_PER_WAREHOUSE * if self.durable.is_some() { 2 } else { 1 },
             bytes_besides: BASE_BYTES.saturating_add(growth),
         };
         let mut warnings = self.bench.check(machine, need)?;
@@ -76,6 +86,7 @@ pub struct TpccWorkload {
     warehouses: u32,
     mix: Mix,
     access: Access,
+    waits_for_log: bool,
     kinds: Vec<&'static str>,
 }
 
@@ -94,8 +105,14 @@ impl TpccWorkload {
             warehouses,
             mix,
             access,
+            waits_for_log: true,
             kinds: mix.kinds().iter().map(|kind| kind.name()).collect(),
         }
+    }
+
+    /// Its clients do not wait until their commits are on disk.
+    pub fn without_waiting(self) -> TpccWorkload {
+        TpccWorkload { waits_for_log: false, ..self }
     }
 }
 
@@ -108,7 +125,8 @@ impl Workload for TpccWorkload {
         let ClientSetup { number, seed, isolation } = *setup;
         let mut inputs = Inputs::of_mix(seed, number as u64, self.warehouses as i32, self.access, self.mix);
         let input = inputs.next_input();
-        let client = transactions::Client::new(&self.database, self.tables.clone(), isolation);
+        let mut client = transactions::Client::new(&self.database, self.tables.clone(), isolation);
+        client.set_waits_for_log(self.waits_for_log);
         Ok(Box::new(TpccClient { client, inputs, input }))
     }
 }
@@ -147,21 +165,128 @@ pub fn run(
     let tables = Arc::new(load(&database, &options, &|done, total| watch.loading(done, total))?);
     let workload = TpccWorkload::new(&database, &tables, config.warehouses, config.mix, config.access);
     let narrow = TpccWorkload::new(&database, &tables, 1, config.mix, config.access);
-    let rounds = Rounds::new(&config.bench, &workload, Some(&narrow), watch);
+    let kept = config.durable.as_ref().map(|folder| Kept::new(config, folder, watch)).transpose()?;
+    let (mut variants, mut ratios) = variants(&config.bench, &workload, Some(&narrow));
+    if let Some(kept) = &kept {
+        kept.add_to(&config.bench, &mut variants, &mut ratios);
+    }
+    let rounds = Rounds::of(&config.bench, variants, ratios, watch);
     let phases = rounds.run()?;
     watch.tell(Event::Checking);
-    let violations = check(&database, &tables)?.iter().map(ToString::to_string).collect();
+    let mut found = check(&database, &tables)?;
+    if let Some(kept) = &kept {
+        found.extend(check(&kept.database, &kept.tables)?);
+    }
+    let violations = found.iter().map(ToString::to_string).collect();
+    let log = kept.as_ref().map(|kept| kept.log_of_new_orders(config)).transpose()?;
     let about = About {
         benchmark: "tpcc",
         own: json!({
             "warehouses": config.warehouses,
             "mix": config.mix.name(),
             "access": config.access.name(),
+            "new_order_log": log.as_ref().map(|log| json!({ "bytes": log.bytes, "lines": log.lines })),
         }),
         machine: machine.clone(),
         warnings,
         conditions: CONDITIONS,
         violations: Some(violations),
     };
-    Ok(Report::new(&rounds, about, &phases))
+    let report = Report::new(&rounds, about, &phases);
+    Ok(match log {
+        Some(log) => report.with_remark(log.text()),
+        None => report,
+    })
+}
+
+/// New-Orders whose bytes in the log are counted.
+const COUNTED_NEW_ORDERS: u64 = 2_000;
+
+/// The database in a folder, and its clients: those that wait for the disk and those that do not.
+struct Kept {
+    database: Database,
+    tables: Arc<Tables>,
+    waiting: TpccWorkload,
+    hasty: TpccWorkload,
+    /// Goes last.
+    _folder: OwnFolder,
+}
+
+/// What New-Orders write into the log.
+struct NewOrderLog {
+    /// Of one, the mean.
+    bytes: f64,
+    /// Lines of one, the mean.
+    lines: f64,
+}
+
+impl NewOrderLog {
+    fn text(&self) -> String {
+        format!("a New-Order has {:.0} bytes in the log, with {:.1} lines", self.bytes, self.lines)
+    }
+}
+
+impl Kept {
+    fn new(config: &TpccConfig, folder: &Path, watch: &Watch<'_>) -> Result<Kept> {
+        let folder = OwnFolder::new(folder, "tpcc");
+        let durability = Durability::in_folder(folder.path());
+        let database = Database::open_in(config.bench.engine, &durability, &NoTexts)?;
+        let options = LoadOptions::new(config.warehouses as i32, config.bench.seed);
+        let tables = Arc::new(load(&database, &options, &|done, total| watch.loading(done, total))?);
+        let workload = || TpccWorkload::new(&database, &tables, config.warehouses, config.mix, config.access);
+        let (waiting, hasty) = (workload(), workload().without_waiting());
+        Ok(Kept { database, tables, waiting, hasty, _folder: folder })
+    }
+
+    /// The variants in the folder, and their ratios to the first one.
+    fn add_to<'a>(&'a self, bench: &BenchConfig, variants: &mut Vec<Variant<'a>>, ratios: &mut Vec<Ratio>) {
+        let BenchConfig { threads, isolation, .. } = *bench;
+        let kept: [(&str, &'static str, &dyn Workload, f64); 2] = [
+            ("durable", "durable to in memory", &self.waiting, DURABLE_KEPT),
+            ("durable, not waiting", "durable without waiting to in memory", &self.hasty, HASTY_KEPT),
+        ];
+        for (name, ratio, workload, target) in kept {
+            ratios.push(Ratio { name: ratio, over: variants.len(), under: 0, target });
+            variants.push(Variant {
+                name: format!("{name}, {threads} threads"),
+                threads,
+                isolation,
+                workload,
+            });
+        }
+    }
+
+    /// Lets one client run New-Orders alone.
+    fn log_of_new_orders(&self, config: &TpccConfig) -> Result<NewOrderLog> {
+        let seed = config.bench.seed.wrapping_add(1);
+        let mut inputs = Inputs::of_mix(seed, 0, config.warehouses as i32, config.access, config.mix);
+        let mut client =
+            transactions::Client::new(&self.database, self.tables.clone(), config.bench.isolation);
+        client.set_waits_for_log(false);
+        let before = self.log_bytes_when_durable()?;
+        let (mut orders, mut lines) = (0, 0);
+        while orders < COUNTED_NEW_ORDERS {
+            let input = inputs.next_input();
+            let Input::NewOrder(order) = &input else { continue };
+            if let Outcome::NewOrder(_) = client.run_once(&input, now())? {
+                orders += 1;
+                lines += order.lines.len();
+            }
+        }
+        let bytes = self.log_bytes_when_durable()? - before;
+        let each = |count: f64| count / COUNTED_NEW_ORDERS as f64;
+        Ok(NewOrderLog { bytes: each(bytes as f64), lines: each(lines as f64) })
+    }
+
+    /// Bytes of log, when it has all commits.
+    fn log_bytes_when_durable(&self) -> Result<u64> {
+        loop {
+            let state = self.database.durability_state();
+            let state = state.ok_or_else(|| Error::internal("the database is kept in no folder"))?;
+            if state.durable >= state.visible {
+                return Ok(state.log_bytes);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }

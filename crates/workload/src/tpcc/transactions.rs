@@ -51,6 +51,8 @@ pub struct Client {
     tables: Arc<Tables>,
     session: Session,
     isolation: Isolation,
+    /// Whether a commit returns when it is on disk.
+    waits_for_log: bool,
     key: KeyBuffer,
     items: Vec<i32>,
     lines: Vec<LineRows>,
@@ -69,6 +71,7 @@ impl Client {
             tables,
             session,
             isolation,
+            waits_for_log: true,
             key: KeyBuffer::default(),
             items: Vec::new(),
             lines: Vec::new(),
@@ -78,6 +81,11 @@ impl Client {
             range: KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded },
             delivered: Delivered::default(),
         }
+    }
+
+    /// Whether its commits return when they are on disk, where the database is kept there.
+    pub fn set_waits_for_log(&mut self, waits: bool) {
+        self.waits_for_log = waits;
     }
 
     /// The client's session, for transactions beside TPC-C's.
@@ -92,8 +100,9 @@ impl Client {
         let (lines, batch) = (&mut self.lines, &mut self.batch);
         let (rows, text) = (&mut self.rows, &mut self.text);
         let (range, delivered) = (&mut self.range, &self.delivered);
-        let mut item_is_unused = false;
+        let (mut item_is_unused, waits_for_log) = (false, self.waits_for_log);
         let outcome = self.session.try_run(self.isolation, |transaction| {
+            transaction.set_waits_for_log(waits_for_log);
             let mut procedure = Procedure {
                 transaction,
                 tables,

@@ -1,0 +1,24 @@
+//! A folder in which a benchmark keeps a database, and which goes with it.
+
+use std::path::{Path, PathBuf};
+
+/// See the module.
+pub(super) struct OwnFolder(PathBuf);
+
+impl OwnFolder {
+    /// Not made yet: the database does that. Named after the process, so that nothing is there.
+    pub(super) fn new(parent: &Path, name: &str) -> OwnFolder {
+        OwnFolder(parent.join(format!("ankerdb-bench-{name}-{}", std::process::id())))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for OwnFolder {
+    fn drop(&mut self) {
+        // What cannot be removed has a name that says whose it was.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
