@@ -42,6 +42,9 @@ pub struct TpccConfig {
     pub access: Access,
     /// Where a second database is kept, in a folder of its own that goes with the run, to be compared with the one in memory.
     pub durable: Option<PathBuf>,
+    /// Transactions of a thread that wait for the disk together, as those of so many sessions would that it serves. Then a transaction's
+    /// latency does not have the time until it is on disk, but for the last one.
+    pub together: u32,
 }
 
 impl TpccConfig {
@@ -49,6 +52,7 @@ impl TpccConfig {
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         at_least_one("--warehouses", u64::from(self.warehouses))?;
         at_most("--warehouses", u64::from(self.warehouses), 1_000_000)?;
+        at_least_one("--together", u64::from(self.together))?;
         // Threads without a core of their own add nothing.
         let growth = (self.bench.threads.min(machine.cores) as u64)
             .saturating_mul(self.bench.seconds)
@@ -86,7 +90,8 @@ pub struct TpccWorkload {
     warehouses: u32,
     mix: Mix,
     access: Access,
-    waits_for_log: bool,
+    /// Every so many transactions of a client one waits until all are on disk.
+    together: Option<u32>,
     kinds: Vec<&'static str>,
 }
 
@@ -105,14 +110,14 @@ impl TpccWorkload {
             warehouses,
             mix,
             access,
-            waits_for_log: true,
+            together: Some(1),
             kinds: mix.kinds().iter().map(|kind| kind.name()).collect(),
         }
     }
 
-    /// Its clients do not wait until their commits are on disk.
-    pub fn without_waiting(self) -> TpccWorkload {
-        TpccWorkload { waits_for_log: false, ..self }
+    /// So many transactions of a client wait together until they are on disk; `None`: it never waits.
+    pub fn waiting_together(self, together: Option<u32>) -> TpccWorkload {
+        TpccWorkload { together, ..self }
     }
 }
 
@@ -125,9 +130,8 @@ impl Workload for TpccWorkload {
         let ClientSetup { number, seed, isolation } = *setup;
         let mut inputs = Inputs::of_mix(seed, number as u64, self.warehouses as i32, self.access, self.mix);
         let input = inputs.next_input();
-        let mut client = transactions::Client::new(&self.database, self.tables.clone(), isolation);
-        client.set_waits_for_log(self.waits_for_log);
-        Ok(Box::new(TpccClient { client, inputs, input }))
+        let client = transactions::Client::new(&self.database, self.tables.clone(), isolation);
+        Ok(Box::new(TpccClient { client, inputs, input, together: self.together, drawn: 0 }))
     }
 }
 
@@ -135,11 +139,17 @@ struct TpccClient {
     client: transactions::Client,
     inputs: Inputs,
     input: Input,
+    together: Option<u32>,
+    /// Transactions so far.
+    drawn: u32,
 }
 
 impl Client for TpccClient {
     fn draw(&mut self) -> usize {
         self.input = self.inputs.next_input();
+        self.drawn = self.drawn.wrapping_add(1);
+        self.client
+            .set_waits_for_log(self.together.is_some_and(|together| self.drawn.is_multiple_of(together)));
         self.input.kind() as usize
     }
 
@@ -185,6 +195,7 @@ pub fn run(
             "warehouses": config.warehouses,
             "mix": config.mix.name(),
             "access": config.access.name(),
+            "together": config.together,
             "new_order_log": log.as_ref().map(|log| json!({ "bytes": log.bytes, "lines": log.lines })),
         }),
         machine: machine.clone(),
@@ -234,7 +245,8 @@ impl Kept {
         let options = LoadOptions::new(config.warehouses as i32, config.bench.seed);
         let tables = Arc::new(load(&database, &options, &|done, total| watch.loading(done, total))?);
         let workload = || TpccWorkload::new(&database, &tables, config.warehouses, config.mix, config.access);
-        let (waiting, hasty) = (workload(), workload().without_waiting());
+        let (waiting, hasty) =
+            (workload().waiting_together(Some(config.together)), workload().waiting_together(None));
         Ok(Kept { database, tables, waiting, hasty, _folder: folder })
     }
 
