@@ -89,6 +89,7 @@ else
         what_finds_no_memory_ends_and_concerns_nobody_else
         rows_can_be_changed_and_deleted_where_tables_fill_the_memory_and_others_take_their_place
         the_system_counts_little_more_than_the_account
+        a_procedure_that_waits_for_a_row_does_not_hold_up_reclamation
     )
     run "${CRATES[@]/#/-pankerdb-}" --no-fail-fast --lib --tests -- "${left_out[@]/#/--skip=}"
 fi
