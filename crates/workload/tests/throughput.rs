@@ -252,6 +252,8 @@ fn impossible_configurations_are_refused_before_loading() {
     let refusal = |config: TpccConfig| config.check(&Machine::detect()).expect_err("is refused").to_string();
     assert_eq!(refusal(TpccConfig { warehouses: 0, ..fine.clone() }), "--warehouses must be at least 1");
     assert_eq!(refusal(TpccConfig { together: 0, ..fine.clone() }), "--together must be at least 1");
+    let nowhere = TpccConfig { durable: Some("no folder".into()), ..fine.clone() };
+    assert_eq!(refusal(nowhere), "--durable \"no folder\" is no folder");
     let message = refusal(TpccConfig { warehouses: 900_000, ..fine.clone() });
     assert!(message.contains("at most --warehouses"), "{message}");
     let busy = TpccConfig { bench: bench(200, Isolation::Serializable), ..fine };

@@ -1,6 +1,16 @@
 //! A folder in which a benchmark keeps a database, and which goes with it.
 
+use super::config::invalid;
+use ankerdb_engine::Result;
 use std::path::{Path, PathBuf};
+
+/// 22023 unless the folder to put it into is there: one that is made for a mistyped name would stay.
+pub(super) fn check_parent(option: &str, parent: &Path) -> Result<()> {
+    match parent.is_dir() {
+        true => Ok(()),
+        false => Err(invalid(format!("{option} \"{}\" is no folder", parent.display()))),
+    }
+}
 
 /// See the module.
 pub(super) struct OwnFolder(PathBuf);

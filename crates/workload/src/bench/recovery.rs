@@ -8,7 +8,7 @@
 //! The primary key's index is not in files: it is made anew. A rate counts the bytes read from files. Images and log hold about the same bytes of a row.
 
 use super::config::{at_least_one, invalid};
-use super::own_folder::OwnFolder;
+use super::own_folder::{OwnFolder, check_parent};
 use super::rounds::{Event, Watch, stopped};
 use crate::commit;
 use ankerdb_engine::{
@@ -50,10 +50,11 @@ impl RecoveryConfig {
     /// Refuses options that cannot work; returns warnings about those that work badly.
     ///
     /// # Errors
-    /// 22023 for no rows or rounds, and if the memory that is free will not hold the rows.
+    /// 22023 for no rows or rounds, a folder that is not there, and if the memory that is free will not hold the rows.
     pub fn check(&self) -> Result<Vec<String>> {
         at_least_one("--rows", self.rows)?;
         at_least_one("--rounds", u64::from(self.rounds))?;
+        check_parent("--folder", &self.folder)?;
         let needed = self.rows.saturating_mul(ROW_BYTES);
         let free = ankerdb_measure::machine::available_memory_bytes();
         if let Some(free) = free.filter(|free| *free < needed) {
@@ -348,7 +349,8 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused() {
         let config = |rows, rounds| RecoveryConfig { rows, rounds, folder: std::env::temp_dir() };
-        for wrong in [config(0, 1), config(1, 0), config(u64::MAX, 1)] {
+        let nowhere = RecoveryConfig { folder: std::env::temp_dir().join("no folder"), ..config(1, 1) };
+        for wrong in [config(0, 1), config(1, 0), config(u64::MAX, 1), nowhere] {
             assert_eq!(wrong.check().expect_err("refused").state(), SqlState::InvalidParameterValue);
         }
         assert_eq!(config(1_000, 1).check().expect("it works").len(), 1);

@@ -3,7 +3,7 @@
 use super::client::{Client, ClientSetup, Done, Workload};
 use super::compare::variants;
 use super::config::{BenchConfig, MemoryNeed, at_least_one, at_most};
-use super::own_folder::OwnFolder;
+use super::own_folder::{OwnFolder, check_parent};
 use super::report::{About, Report};
 use super::rounds::{Event, Ratio, Rounds, Variant, Watch};
 use crate::htap::config::BYTES_PER_WAREHOUSE;
@@ -53,6 +53,7 @@ impl TpccConfig {
         at_least_one("--warehouses", u64::from(self.warehouses))?;
         at_most("--warehouses", u64::from(self.warehouses), 1_000_000)?;
         at_least_one("--together", u64::from(self.together))?;
+        self.durable.iter().try_for_each(|folder| check_parent("--durable", folder))?;
         // Threads without a core of their own add nothing.
         let growth = (self.bench.threads.min(machine.cores) as u64)
             .saturating_mul(self.bench.seconds)
