@@ -24,8 +24,9 @@ const ROWS: i32 = 20;
 const SIZES: [i32; 2] = [3, 5_000];
 /// Of a large commit, one in so many places is tried, and each of these.
 const STRIDE: usize = 1_009;
-const ALWAYS: [&str; 2] = ["room in the log", "timestamp"];
-/// What a child is to fail at: the folder, the size, the place's name and how often it has come to one of that name before.
+const ALWAYS: [&str; 2] = [ROOM, "timestamp"];
+const ROOM: &str = "room in the log";
+/// What a child is to fail at: the folder, the size, and the place.
 const CHILD: &str = "ANKERDB_TEST_LOGGED_FAILS_AT";
 /// Places that are watched and cannot fail.
 const STEPS: [&str; 7] = [
@@ -97,30 +98,53 @@ fn places(rows: i32) -> Vec<&'static str> {
     seen.borrow().iter().copied().filter(|name| !STEPS.contains(name)).collect()
 }
 
-/// How often a commit has come to places of the same name before this one.
-fn before(places: &[&str], place: usize) -> usize {
-    places[..place].iter().filter(|name| **name == places[place]).count()
+/// A place of a commit, so that another commit of the same rows comes to it as well. It is told by the steps of the record, of which
+/// there are as many in each: where a record is cut into parts is a matter of its bytes, and these differ with the slots of the rows.
+#[derive(Debug, Clone, Copy)]
+struct At<'a> {
+    name: &'a str,
+    /// Steps of the record before it.
+    steps: usize,
+    /// Places of its name since the last of these steps. None for room in the log: whether a part takes one piece or two is a matter of
+    /// its bytes too.
+    since: usize,
 }
 
-/// A commit that fails at a place, told by its name as the numbers of places differ from commit to commit.
-fn change_and_fail(
-    database: &Database,
-    rows: i32,
-    (name, before): (&str, usize),
-    failure: Failure,
-) -> Option<Result<()>> {
-    let (name, left) = (name.to_owned(), Cell::new(Some(before)));
+/// The step of a commit that makes its record. There are as many of them whatever slots its rows have.
+const RECORD: &str = "memory for a record";
+
+impl<'a> At<'a> {
+    fn of(places: &[&'a str], place: usize) -> At<'a> {
+        let (name, before) = (places[place], &places[..place]);
+        let steps = before.iter().filter(|name| **name == RECORD).count();
+        let last = before.iter().rposition(|name| *name == RECORD).map_or(0, |last| last + 1);
+        let since = before[last..].iter().filter(|other| **other == name && name != ROOM).count();
+        At { name, steps, since }
+    }
+}
+
+/// A commit that fails at a place, or where the place comes next.
+fn change_and_fail(database: &Database, rows: i32, at: At<'_>, failure: Failure) -> Option<Result<()>> {
+    let (name, steps, since) = (at.name.to_owned(), Cell::new(at.steps), Cell::new(at.since));
+    let planned = Rc::new(Cell::new(false));
+    let plans = planned.clone();
     failpoint::watch(Some(Rc::new(move |reached| {
-        if reached != name {
-            return;
+        if steps.get() == 0 && reached == name && !plans.get() {
+            match since.get().checked_sub(1) {
+                Some(left) => since.set(left),
+                None => {
+                    plans.set(true);
+                    failpoint::plan(0, failure);
+                }
+            }
         }
-        if left.get() == Some(0) {
-            failpoint::plan(0, failure);
+        if reached == RECORD {
+            steps.set(steps.get().saturating_sub(1));
         }
-        left.set(left.get().and_then(|left| left.checked_sub(1)));
     })));
     let outcome = catch_unwind(AssertUnwindSafe(|| change(database, rows)));
     failpoint::watch(None);
+    assert!(planned.get(), "a commit of {rows} rows never comes to {at:?}");
     assert_eq!(failpoint::clear(), None, "it has failed");
     outcome.ok()
 }
@@ -133,7 +157,7 @@ fn before_timestamp(places: &[&str]) -> usize {
 fn nothing_remains(failure: Failure) {
     for rows in SIZES {
         let places = places(rows);
-        let of_log = places.iter().filter(|name| **name == "room in the log").count();
+        let of_log = places.iter().filter(|name| **name == ROOM).count();
         assert!(of_log >= if rows > 100 { 3 } else { 1 }, "the log is asked for room {of_log} times");
         let disk = SimulatedDisk::new();
         let database = on(&disk);
@@ -143,7 +167,7 @@ fn nothing_remains(failure: Failure) {
             if rows > 100 && place % STRIDE > 0 && !ALWAYS.contains(name) {
                 continue;
             }
-            match (failure, change_and_fail(&database, rows, (name, before(&places, place)), failure)) {
+            match (failure, change_and_fail(&database, rows, At::of(&places, place), failure)) {
                 (Failure::OutOfMemory, Some(Err(error))) => assert_eq!(error.state(), SqlState::OutOfMemory),
                 (Failure::Panic, None) => {}
                 (_, outcome) => panic!("place {place}, {name}: {outcome:?}"),
@@ -178,11 +202,13 @@ fn nothing_remains_of_a_logged_commit_that_panics() {
 #[test]
 fn child_that_panics_with_a_timestamp_and_a_log() {
     let Ok(plan) = std::env::var(CHILD) else { return };
-    let [folder, rows, name, before] = plan.split('|').collect::<Vec<_>>()[..] else { panic!("{plan}") };
+    let [folder, rows, name, steps, since] = plan.split('|').collect::<Vec<_>>()[..] else {
+        panic!("{plan}")
+    };
     let database = open(Durability::in_folder(folder));
     set_up(&database);
-    let place = (name, before.parse().unwrap());
-    change_and_fail(&database, rows.parse().unwrap(), place, Failure::Panic);
+    let at = At { name, steps: steps.parse().unwrap(), since: since.parse().unwrap() };
+    change_and_fail(&database, rows.parse().unwrap(), at, Failure::Panic);
 }
 
 #[test]
@@ -193,14 +219,15 @@ fn a_panic_behind_the_timestamp_ends_the_process_and_leaves_all_or_nothing() {
         let last = places.len() - 1;
         assert!(first < last, "{places:?}");
         for place in [first, first + 1, (first + last) / 2, last] {
-            panics_behind_the_timestamp(rows, places[place], before(&places, place));
+            panics_behind_the_timestamp(rows, At::of(&places, place));
         }
     }
 }
 
-fn panics_behind_the_timestamp(rows: i32, name: &str, before: usize) {
-    let place = format!("{rows}|{name}|{before}");
-    let folder = std::env::temp_dir().join(format!("ankerdb-panics-{}-{rows}-{before}", std::process::id()));
+fn panics_behind_the_timestamp(rows: i32, At { name, steps, since }: At<'_>) {
+    let place = format!("{rows}|{name}|{steps}|{since}");
+    let folder = format!("ankerdb-panics-{}-{rows}-{steps}-{since}", std::process::id());
+    let folder = std::env::temp_dir().join(folder);
     let _removed = Removed(folder.clone());
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "child_that_panics_with_a_timestamp_and_a_log", "--nocapture"]);
