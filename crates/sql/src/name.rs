@@ -3,6 +3,8 @@
 use ankerdb_engine::{Error, QualifiedName, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
+/// The column of every table that says which one a row is of.
+pub(crate) const TABLE_NUMBER: &str = "tableoid";
 /// The one database.
 pub(crate) const DATABASE: &str = "ankerdb";
 /// The one role, which owns everything.

@@ -1,4 +1,4 @@
-//! psql, where it is installed.
+//! psql and pg_dump, where they are installed.
 
 use crate::server::TestServer;
 use std::io::Write;
@@ -6,8 +6,13 @@ use std::process::{Command, Output, Stdio};
 
 /// Runs psql on a script; `None` if there is no psql here.
 fn psql(server: &TestServer, arguments: &[&str], script: &str) -> Option<Output> {
-    let child = Command::new("psql")
-        .args(["-X", "-h", "127.0.0.1", "-U", "anyone", "-d", "ankerdb", "-p"])
+    client("psql", server, &[&["-X"], arguments].concat(), script)
+}
+
+/// Runs a client program on what it is to read; `None` if it is not here.
+fn client(program: &str, server: &TestServer, arguments: &[&str], script: &str) -> Option<Output> {
+    let child = Command::new(program)
+        .args(["-h", "127.0.0.1", "-U", "anyone", "-d", "ankerdb", "-p"])
         .arg(server.address.port().to_string())
         .args(arguments)
         .stdin(Stdio::piped())
@@ -18,7 +23,7 @@ fn psql(server: &TestServer, arguments: &[&str], script: &str) -> Option<Output>
         Ok(child) => child,
         Err(error) => {
             // Past the capture of output.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: psql cannot be run here ({error})");
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {program} cannot be run here ({error})");
             return None;
         }
     };
@@ -142,4 +147,56 @@ name|text|||
  SELECT name FROM item;
 ";
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}
+
+/// What a database may have, in an order in which names do not sort.
+const DUMPED: &str = "
+    CREATE TABLE zone (id bigint PRIMARY KEY, a bigint NOT NULL DEFAULT 3, b int CHECK (b >= 0), c text UNIQUE);
+    CREATE TABLE city (id serial PRIMARY KEY, zone bigint REFERENCES zone(id) ON DELETE CASCADE, n numeric(10,2), t timestamptz DEFAULT now());
+    CREATE INDEX city_zone ON city (zone);
+    CREATE TABLE \"Key\" (id serial, \"select\" text, twice int GENERATED ALWAYS AS (id * 2) STORED);
+    CREATE VIEW behind AS SELECT zone.id, count(*) AS c FROM zone JOIN city ON city.zone = zone.id GROUP BY zone.id;
+    CREATE VIEW ahead AS SELECT id FROM behind WHERE c > 1;
+    CREATE MATERIALIZED VIEW known AS SELECT count(*) AS n FROM zone;
+    CREATE SEQUENCE counter START 5 INCREMENT 3;
+    CREATE TYPE mood AS ENUM ('sad', 'ok');
+    CREATE SCHEMA other;
+    CREATE TABLE other.mixed (m mood, j jsonb, l int[], bytes bytea);
+    CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+    COMMENT ON TABLE zone IS 'where cities are';
+    INSERT INTO zone SELECT i, i * 7, i, CASE WHEN i % 2 = 0 THEN E'tab\there ' || i END FROM generate_series(1, 1000) AS i;
+    INSERT INTO city (zone, n) VALUES (1, 2.5), (2, -3), (NULL, NULL);
+    INSERT INTO \"Key\" (\"select\") VALUES ('a');
+    INSERT INTO other.mixed VALUES ('ok', '{\"a\": [1, null]}', '{1,NULL,3}', '\\x00ff');
+    SELECT nextval('counter');
+    REFRESH MATERIALIZED VIEW known;
+";
+
+/// A dump, but for the keys that each has of its own.
+fn dump(server: &TestServer) -> Option<String> {
+    let output = client("pg_dump", server, &[], "")?;
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let is_own = |line: &&str| !line.starts_with("\\restrict") && !line.starts_with("\\unrestrict");
+    Some(text.lines().filter(is_own).map(|line| format!("{line}\n")).collect())
+}
+
+#[test]
+fn dumps_make_the_same_database_elsewhere() {
+    let (first, second) = (TestServer::start(), TestServer::start());
+    let stops = ["-q", "-v", "ON_ERROR_STOP=1"];
+    let Some(made) = psql(&first, &stops, DUMPED) else { return };
+    assert_eq!(String::from_utf8(made.stderr).unwrap(), "");
+    let Some(text) = dump(&first) else { return };
+    assert_eq!(text.matches("\nCOPY ").count(), 4, "{text}");
+    let restored = psql(&second, &stops, &text).expect("it was there before");
+    assert_eq!(String::from_utf8(restored.stderr).unwrap(), "");
+    assert_eq!(dump(&second).expect("it was there before"), text);
+    let asked =
+        "SELECT n FROM known; SELECT id FROM ahead; SELECT nextval('counter'), nextval('city_id_seq');
+        SELECT count(*), sum(a), max(c) FROM zone; SELECT * FROM other.mixed; SELECT n FROM city ORDER BY id;
+        INSERT INTO \"Key\" (\"select\") VALUES ('b') RETURNING id, twice";
+    let answers =
+        [&first, &second].map(|server| psql(server, &["-q", "-A", "-t"], asked).expect("as above").stdout);
+    assert_eq!(String::from_utf8_lossy(&answers[1]), String::from_utf8_lossy(&answers[0]));
 }

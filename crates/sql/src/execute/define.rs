@@ -7,7 +7,9 @@ use super::defining::{Defining, counted, numbered};
 use super::index::{create_index, drop_indexes};
 use super::like::table_like;
 use super::materialized::{create_materialized, refresh};
-use super::schema::{drop_schemas, drop_temporary, is_system_schema, rename_schema, schema_exists, target};
+use super::schema::{
+    drop_schemas, drop_temporary, give_schema, is_system_schema, rename_schema, schema_exists, target,
+};
 use super::sequence::{define_sequence, drop_sequences};
 use super::user_type::{alter_type, create_type, drop_types};
 use super::view::{create_view, drop_relations};
@@ -44,6 +46,7 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
             drop_schemas(&mut defining, names, *if_exists, *cascade)?;
         }
         Definition::RenameSchema { name, new } => rename_schema(&mut defining, name, new)?,
+        Definition::GiveSchema { name, owner } => give_schema(&mut defining, name, owner)?,
         Definition::DropSequences { names, if_exists, cascade } => {
             drop_sequences(&mut defining, names, *if_exists, *cascade)?;
         }

@@ -3,7 +3,7 @@
 use super::alter::drop_domain_of_schema;
 use super::defining::Defining;
 use super::sequence::drop_sequence;
-use super::user_type::{drop_type_of_schema, shown_type};
+use super::user_type::{check_role, drop_type_of_schema, shown_type};
 use super::view::{drop_relation, follow_schema, kind_of};
 use crate::name::not_supported;
 use crate::plan::default::foreign_schemas;
@@ -193,6 +193,15 @@ fn relations(catalog: &Catalog, id: SchemaId) -> impl Iterator<Item = (&'static 
         .chain(types)
         .filter(|(_, name)| name.schema == id);
     all.collect::<Vec<_>>().into_iter()
+}
+
+/// There is one role, to which it belongs.
+pub(super) fn give_schema(defining: &mut Defining, name: &str, owner: &str) -> Result<()> {
+    check_role(owner)?;
+    if is_system_schema(name) {
+        return Ok(());
+    }
+    defining.definitions.catalog()?.schema_for(NameRef::Qualified(name, "")).map(drop)
 }
 
 /// What is in it stays; texts that name it are written anew.

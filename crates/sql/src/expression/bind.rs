@@ -12,7 +12,7 @@ use super::types::{
 };
 use super::{Comparison, Expression, Function, PatternSyntax, fold, library, moments};
 use crate::forms::row;
-use crate::name::{DATABASE, folded, quoted, undefined_column};
+use crate::name::{DATABASE, TABLE_NUMBER, folded, quoted, undefined_column};
 use crate::syntax_error::too_deep;
 use ankerdb_engine::{
     ColumnDefinition, DataType, Decimal, Error, QualifiedName, SqlState, SystemType, Value,
@@ -240,9 +240,22 @@ impl<'a> Scope<'a> {
         Ok(typed)
     }
 
+    /// The relation's column of this name, or the one that PostgreSQL adds to every table and `*` leaves out.
+    fn find(&self, relation: &Relation<'_>, name: &str) -> Option<Bound<Typed>> {
+        relation.find(name).or_else(|| match (relation.number, relation.values) {
+            _ if name != TABLE_NUMBER => None,
+            (_, Some(_)) => None,
+            (Some(number), None) if self.relations.len() == 1 => {
+                let number = Expression::Literal(Value::BigInt(number.into()));
+                Some(Ok(Typed::new(number, DataType::System(SystemType::Oid))))
+            }
+            _ => Some(elsewhere("the number of a table in such a place")),
+        })
+    }
+
     /// The column that a name without a relation means. 42702 if several relations have one.
     fn column(&self, name: &str) -> Bound<Option<Typed>> {
-        let mut found = self.relations.iter().filter_map(|relation| relation.find(name));
+        let mut found = self.relations.iter().filter_map(|relation| self.find(relation, name));
         match (found.next(), found.next()) {
             (Some(_), Some(_)) => {
                 let message = format!("column reference {} is ambiguous", quoted(name));
@@ -266,7 +279,7 @@ impl<'a> Scope<'a> {
         let Some(found) = self.relations.iter().find(|known| known.is_meant(schema, relation)) else {
             return Err(missing_from(relation).into());
         };
-        found.find(name).unwrap_or_else(|| {
+        self.find(found, name).unwrap_or_else(|| {
             let message = format!("column {relation}.{name} does not exist");
             Err(Error::new(SqlState::UndefinedColumn, message).into())
         })

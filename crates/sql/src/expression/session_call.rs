@@ -96,6 +96,11 @@ impl SessionFunction {
         known.or_else(|| LOCKS.iter().find(|found| lock(found)).map(|(name, ..)| *name)).unwrap_or_default()
     }
 
+    /// Whether it reads or sets a setting, and nothing else.
+    pub(crate) fn is_of_settings(self) -> bool {
+        matches!(self, SessionFunction::Setting | SessionFunction::SetSetting)
+    }
+
     /// All names, each once.
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         FUNCTIONS.iter().map(|(name, ..)| *name).chain(LOCKS.iter().map(|(name, ..)| *name))

@@ -197,6 +197,8 @@ pub(crate) fn alternative_type(left: DataType, right: DataType) -> Option<DataTy
     match (left, right) {
         (DataType::Real, DataType::Real) => Some(DataType::Real),
         (DataType::Real, other) | (other, DataType::Real) if other.is_exact() => Some(DataType::Real),
+        // What stands for an object serves as its number.
+        (DataType::System(SystemType::Oid), DataType::System(SystemType::Object(_))) => Some(left),
         _ => common_type(left, right),
     }
 }

@@ -51,7 +51,7 @@ struct Computed {
     zone: InZone,
 }
 
-/// The run that the call is a part of, if it may take long, which ends with that, or asks for numbers of sequences. Calls do not differ
+/// The run that the call is a part of, if it may take long, which ends with that, or asks the session. Calls do not differ
 /// by it.
 #[derive(Default)]
 struct Run {
@@ -104,7 +104,7 @@ impl Hash for InZone {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// Whether there are calls in the plan that may take long for a single row, or ask for numbers of sequences.
+/// Whether there are calls in the plan that may take long for a single row, or ask the session.
 pub(super) fn asks_run(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -153,16 +153,16 @@ pub(super) fn sequence_call(expression: &Expr) -> Option<(Option<&str>, bool)> {
     Some((name, matches!(computed.operation, Operation::Call(Function::NextValue))))
 }
 
-/// Whether an expression asks for numbers of sequences.
+/// Whether an expression asks for numbers of sequences, or the session for anything else.
 pub(super) fn counts(expression: &Expr) -> Result<bool> {
     expression
-        .exists(|part| Ok(asking_call(part).is_some_and(|(computed, _)| computed.operation.is_of_sequence())))
+        .exists(|part| Ok(asking_call(part).is_some_and(|(computed, _)| computed.operation.asks_session())))
 }
 
 fn asking_call(expression: &Expr) -> Option<(&Computed, &[Expr])> {
     let Expr::ScalarFunction(call) = expression else { return None };
     let computed = call.func.inner().downcast_ref::<Computed>()?;
-    let asks = computed.operation.may_take_long() || computed.operation.is_of_sequence();
+    let asks = computed.operation.may_take_long() || computed.operation.asks_session();
     asks.then_some((computed, call.args.as_slice()))
 }
 

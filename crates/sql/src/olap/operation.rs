@@ -53,7 +53,7 @@ impl Operation {
 
     /// Whether equal arguments may give different results.
     pub(super) fn is_volatile(&self) -> bool {
-        self.is_of_sequence()
+        self.asks_session()
             || matches!(self, Operation::Call(Function::Library(function, _)) if function.volatility() == Volatility::Volatile)
     }
 
@@ -61,6 +61,11 @@ impl Operation {
     pub(super) fn is_of_sequence(&self) -> bool {
         use Function::{CurrentValue, LastValue, NextValue, SetValue};
         matches!(self, Operation::Call(NextValue | CurrentValue | LastValue | SetValue))
+    }
+
+    /// Whether it asks or changes the session that runs the query.
+    pub(super) fn asks_session(&self) -> bool {
+        self.is_of_sequence() || matches!(self, Operation::Call(Function::Session(_)))
     }
 
     pub(super) fn name(&self) -> String {

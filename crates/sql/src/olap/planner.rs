@@ -58,6 +58,11 @@ pub(crate) trait TableSources {
         None
     }
 
+    /// The number of the table of this name, or of the relation of the system catalog that is none of its views.
+    fn table_number(&self, _schema: Option<&str>, _name: &str) -> Option<u32> {
+        None
+    }
+
     /// The function of the system catalog with this name.
     fn function(&self, _name: &str) -> Option<Arc<ScalarUDF>> {
         None
@@ -88,6 +93,9 @@ impl CatalogSources {
             let (catalog, oids) = (self.catalog.clone(), self.oids.clone());
             return Some(Arc::new(ViewSource::new(view.clone(), catalog, oids, self.live.clone())));
         }
+        if let Ok(sequence) = self.catalog.sequence(&name) {
+            return Some(provider_as_source(Arc::new(SystemTable::of_sequence(sequence))));
+        }
         Some(provider_as_source(Arc::new(TableHandle::new(self.catalog.table(&name).ok()?))))
     }
 
@@ -115,6 +123,16 @@ impl TableSources for CatalogSources {
 
     fn number(&self, schema: Option<&str>, name: &str) -> Option<u32> {
         let name = schema.map_or(NameRef::Unqualified(name), |schema| NameRef::Qualified(schema, name));
+        relation_number(&self.catalog, &self.oids, name)
+    }
+
+    fn table_number(&self, schema: Option<&str>, name: &str) -> Option<u32> {
+        let schema = schema.map(str::to_owned).or_else(|| self.schema_of(name))?;
+        if let Some(relation) = crate::system::relation(&schema, name) {
+            return (!relation.is_view()).then(|| relation.oid());
+        }
+        let name = NameRef::Qualified(&schema, name);
+        self.catalog.table(name).ok()?;
         relation_number(&self.catalog, &self.oids, name)
     }
 

@@ -45,6 +45,8 @@ pub(super) struct Relation {
     pub(super) columns: Option<Vec<String>>,
     /// Its number for clients, if it is a table or view.
     pub(super) number: Option<u32>,
+    /// What `tableoid` is in its rows, if it is a table.
+    pub(super) table: Option<u32>,
     /// Whether an outer join may have a row without one of the relation's.
     pub(super) may_lack: bool,
 }
@@ -171,11 +173,13 @@ impl<'a> Scope<'a> {
         let name = columns.as_ref().and_then(|columns| columns.first());
         let name = name.map(|column| column.relation.clone()).unwrap_or_default();
         let columns = columns.map(|columns| columns.into_iter().map(|column| column.name).collect());
-        let number = match factor {
-            TableFactor::Table { name, args: None, .. } => self.number(name),
-            _ => None,
+        let (number, table) = match factor {
+            TableFactor::Table { name, args: None, .. } => {
+                (self.number(name, TableSources::number), self.number(name, TableSources::table_number))
+            }
+            _ => (None, None),
         };
-        vec![Relation { name, columns, number, may_lack: false }]
+        vec![Relation { name, columns, number, table, may_lack: false }]
     }
 
     pub(super) fn columns_of_factor(&self, factor: &TableFactor) -> Option<Columns> {
@@ -214,10 +218,15 @@ impl<'a> Scope<'a> {
         is_unique.then(|| Columns { of_relations: all.clone(), all })
     }
 
-    fn number(&self, name: &ObjectName) -> Option<u32> {
+    /// A number of what a name stands for, if it is no common table expression.
+    fn number(
+        &self,
+        name: &ObjectName,
+        number: fn(&(dyn TableSources + 'a), Option<&str>, &str) -> Option<u32>,
+    ) -> Option<u32> {
         let own = last_name(name)?;
         let is_common = name.0.len() == 1 && self.named.iter().any(|(known, _)| *known == own);
-        if is_common { None } else { self.tables.number(schema_name(name).as_deref(), &own) }
+        if is_common { None } else { number(self.tables, schema_name(name).as_deref(), &own) }
     }
 
     pub(super) fn columns_of_table(&self, name: &ObjectName) -> Option<Vec<String>> {

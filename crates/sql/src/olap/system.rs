@@ -8,8 +8,12 @@ use super::computed::InZone;
 use super::error::external;
 use super::value::{list_type, told_type, with_type};
 use crate::columns::Cells;
-use crate::system::{Datum, SystemCatalog, SystemColumn, SystemFunction, SystemRelation};
-use ankerdb_engine::{DataType, Error, ListType, ObjectKind, SqlState, SystemType, Value, ValueRef};
+use crate::system::{
+    Datum, SystemCatalog, SystemColumn, SystemFunction, SystemRelation, sequence_columns, sequence_row,
+};
+use ankerdb_engine::{
+    DataType, Error, ListType, ObjectKind, Sequence, SqlState, SystemType, Value, ValueRef,
+};
 use async_trait::async_trait;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array,
@@ -37,39 +41,72 @@ use std::sync::Arc;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
-/// A relation as one catalog has it.
+/// What makes rows of no table.
+#[derive(Clone)]
+enum Made {
+    /// A relation as one catalog has it.
+    Relation(&'static SystemRelation, Arc<SystemCatalog>),
+    /// A sequence, which is a relation of one row.
+    Sequence(Arc<Sequence>),
+}
+
+impl Made {
+    fn columns(&self) -> &'static [SystemColumn] {
+        match self {
+            Made::Relation(relation, _) => relation.columns(),
+            Made::Sequence(_) => sequence_columns(),
+        }
+    }
+
+    fn rows(&self) -> Vec<Vec<Datum>> {
+        match self {
+            Made::Relation(relation, catalog) => relation.rows(catalog),
+            Made::Sequence(sequence) => vec![sequence_row(sequence)],
+        }
+    }
+}
+
+/// A relation whose rows are made when they are read.
 pub(super) struct SystemTable {
-    relation: &'static SystemRelation,
-    catalog: Arc<SystemCatalog>,
+    made: Made,
     schema: SchemaRef,
 }
 
 impl SystemTable {
-    /// For binding: its fields tell which types they have.
+    /// A relation of the catalog, for binding: its fields tell which types they have.
     pub(super) fn new(relation: &'static SystemRelation, catalog: Arc<SystemCatalog>) -> SystemTable {
+        SystemTable::with_types(Made::Relation(relation, catalog))
+    }
+
+    /// A sequence, for binding.
+    pub(super) fn of_sequence(sequence: Arc<Sequence>) -> SystemTable {
+        SystemTable::with_types(Made::Sequence(sequence))
+    }
+
+    fn with_types(made: Made) -> SystemTable {
         let told = |column: &SystemColumn| with_type(field(column), column.data_type);
-        let schema = Arc::new(Schema::new(relation.columns().iter().map(told).collect::<Vec<_>>()));
-        SystemTable { relation, catalog, schema }
+        let schema = Arc::new(Schema::new(made.columns().iter().map(told).collect::<Vec<_>>()));
+        SystemTable { made, schema }
     }
 
     /// For plans that are bound.
     pub(super) fn without_text_types(&self) -> SystemTable {
-        let schema = Arc::new(Schema::new(self.relation.columns().iter().map(field).collect::<Vec<_>>()));
-        SystemTable { relation: self.relation, catalog: self.catalog.clone(), schema }
+        let made = self.made.clone();
+        let schema = Arc::new(Schema::new(made.columns().iter().map(field).collect::<Vec<_>>()));
+        SystemTable { made, schema }
     }
 
     /// Whether its rows are what the session shows to itself.
     pub(super) fn shows_session(&self) -> bool {
-        self.relation.is_of_session()
+        matches!(self.made, Made::Relation(relation, _) if relation.is_of_session())
     }
 
     fn batches(&self) -> Result<Vec<RecordBatch>> {
-        let rows = self.relation.rows(&self.catalog);
-        rows.chunks(BATCH_ROWS).map(|rows| self.batch(rows)).collect()
+        self.made.rows().chunks(BATCH_ROWS).map(|rows| self.batch(rows)).collect()
     }
 
     fn batch(&self, rows: &[Vec<Datum>]) -> Result<RecordBatch> {
-        let columns = self.relation.columns().iter().enumerate();
+        let columns = self.made.columns().iter().enumerate();
         let arrays = columns.map(|(position, column)| {
             let values: Vec<&Datum> =
                 rows.iter().map(|row| row.get(position).unwrap_or(&Datum::Null)).collect();
@@ -85,7 +122,11 @@ fn field(column: &SystemColumn) -> Field {
 
 impl fmt::Debug for SystemTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SystemTable({})", self.relation.name())
+        let name = match &self.made {
+            Made::Relation(relation, _) => relation.name(),
+            Made::Sequence(sequence) => &sequence.definition().name,
+        };
+        write!(f, "SystemTable({name})")
     }
 }
 

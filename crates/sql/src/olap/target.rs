@@ -37,6 +37,13 @@ pub(crate) struct NamedStep {
     pub handle: Option<Arc<StepHandle>>,
 }
 
+impl Relations {
+    /// Whether the name stands for no relation of the catalog.
+    fn is_made(&self, schema: Option<&str>, name: &str) -> bool {
+        name == TARGET || self.steps.iter().any(|step| schema.is_none() && step.name == name)
+    }
+}
+
 impl TableSources for Relations {
     fn source(&self, schema: Option<&str>, name: &str) -> Result<Arc<dyn TableSource>> {
         if let (TARGET, Some(target)) = (name, &self.target) {
@@ -58,8 +65,11 @@ impl TableSources for Relations {
     }
 
     fn number(&self, schema: Option<&str>, name: &str) -> Option<u32> {
-        let is_made = name == TARGET || self.steps.iter().any(|step| schema.is_none() && step.name == name);
-        if is_made { None } else { self.catalog.number(schema, name) }
+        if self.is_made(schema, name) { None } else { self.catalog.number(schema, name) }
+    }
+
+    fn table_number(&self, schema: Option<&str>, name: &str) -> Option<u32> {
+        if self.is_made(schema, name) { None } else { self.catalog.table_number(schema, name) }
     }
 
     fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {

@@ -54,6 +54,10 @@ impl TableSources for WithViews<'_> {
         self.tables.number(schema, name)
     }
 
+    fn table_number(&self, schema: Option<&str>, name: &str) -> Option<u32> {
+        self.tables.table_number(schema, name)
+    }
+
     fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         self.tables.function(name)
     }

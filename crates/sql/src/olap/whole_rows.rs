@@ -7,17 +7,21 @@
 //! t, ROW(1, 2)             "row value"(t.a, t.b), "row value"(1, 2)   elsewhere
 //! ```
 //! A row that an outer join has not found is NULL: it is told by its columns, which then are all NULL.
+//!
+//! `tableoid`, which every table of PostgreSQL's has and `*` leaves out, is the same in all rows of a table here, and written out
+//! as that number.
 
 use super::scope::{Relation, Scope};
 use crate::expression::library::{JSON_ITEM, JSON_MEMBER, ROW, ROW_OF_RELATION, ROW_VALUE};
 use crate::forms::row;
-use crate::name::folded;
+use crate::name::{TABLE_NUMBER, folded};
 use crate::plain_query::function_call;
 use crate::visit::{Work, visit};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
+    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    Value,
 };
 
 /// Functions that make a document of their first argument.
@@ -136,6 +140,37 @@ impl Rows<'_> {
         Some((relation, relation.columns.as_deref()?))
     }
 
+    /// What `tableoid` stands for, alone or behind a relation's name, where no column has this name.
+    fn table_number(&self, expression: &Expr) -> Option<Expr> {
+        let parts: Vec<String> = match expression {
+            Expr::Identifier(name) => vec![folded(name)],
+            Expr::CompoundIdentifier(parts) => parts.iter().map(folded).collect(),
+            _ => return None,
+        };
+        let (name, relation) = parts.split_last().filter(|(name, _)| *name == TABLE_NUMBER)?;
+        let is_meant = |known: &&Relation| relation.is_empty() || known.name.ends_with(relation);
+        let levels = std::iter::once(&self.from).chain(self.around.iter().rev());
+        let meant = levels
+            .map(|level| level.iter().filter(is_meant).collect())
+            .find(|meant: &Vec<_>| !meant.is_empty())?;
+        let [Relation { columns: Some(columns), table: Some(number), may_lack, .. }] = meant[..] else {
+            return None;
+        };
+        if columns.contains(name) {
+            return None;
+        }
+        let type_name = vec![Ident::new("pg_catalog"), Ident::new("oid")];
+        let number = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(Expr::value(Value::Number(number.to_string(), false))),
+            data_type: DataType::Custom(ObjectName::from(type_name), Vec::new()),
+            array: false,
+            format: None,
+        };
+        let values = columns.iter().map(|column| column_of(meant[0], column));
+        Some(if *may_lack { unless_lacking(values.collect(), number) } else { number })
+    }
+
     /// Columns of relations for the wildcards among the fields of `ROW(...)`.
     fn spread(&self, function: &mut Function) {
         let FunctionArguments::List(list) = &mut function.args else { return };
@@ -179,6 +214,10 @@ impl Work for Rows<'_> {
     fn expression(&mut self, expression: &mut Expr) {
         // Queries within this one are visited by themselves.
         if self.queries > 0 {
+            return;
+        }
+        if let Some(number) = self.table_number(expression) {
+            *expression = number;
             return;
         }
         if let Some((relation, columns)) = self.relation_of(expression) {

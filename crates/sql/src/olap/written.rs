@@ -17,7 +17,7 @@ use crate::expression::notation::OVERLAP;
 use crate::expression::{Math, Temporal, labels, library};
 use crate::rewrite::TIES;
 use crate::window_frames::FRAME;
-use ankerdb_engine::{DataType as SqlType, Error, SqlState};
+use ankerdb_engine::{DataType as SqlType, Error, SqlState, SystemType};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue, internal_err};
 use datafusion::error::Result;
@@ -35,6 +35,9 @@ pub(crate) const NEGATED: &str = "operator negative";
 pub(crate) const POSITIVE: &str = "operator positive";
 pub(crate) const DISTINCT: &str = "operator is distinct from";
 pub(crate) const NOT_DISTINCT: &str = "operator is not distinct from";
+
+/// Bytes of a name.
+const NAME_BYTES: i64 = 64;
 
 /// Lets the planner write operators as [`Written`].
 #[derive(Debug)]
@@ -84,6 +87,18 @@ impl ExprPlanner for WrittenOperators {
             DataType::List(_) => {
                 let item = datafusion::functions_nested::expr_fn::array_element(access.expr, (**key).clone());
                 Ok(PlannerResult::Planned(item))
+            }
+            // Names are arrays of bytes, counted from 0.
+            _ if field_type(&field) == Some(SqlType::System(SystemType::Name)) => {
+                let call = |name, result, arguments| {
+                    Expr::ScalarFunction(ScalarFunction::new_udf(Written::function(name, result), arguments))
+                };
+                let position = || key.as_ref().clone();
+                let begins = call(">=", Rough::Boolean, vec![position(), lit(0i64)]);
+                let ends = call("<", Rough::Boolean, vec![position(), lit(NAME_BYTES)]);
+                let from = call("+", Rough::Number, vec![position(), lit(1i64)]);
+                let byte = call("substr", Rough::Text, vec![access.expr, from, lit(1i64)]);
+                Ok(PlannerResult::Planned(when(begins.and(ends), byte).end()?))
             }
             // Arrays of one dimension have nothing at places of two.
             _ if is_item(&access.expr) => Ok(PlannerResult::Planned(when(lit(false), access.expr).end()?)),
@@ -144,6 +159,8 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "currval" => ("currval", Rough::Count),
         "setval" => ("setval", Rough::Count),
         "lastval" => ("lastval", Rough::Count),
+        "current_setting" => ("current_setting", Rough::Text),
+        "set_config" => ("set_config", Rough::Text),
         "pg_typeof" => ("pg_typeof", Rough::Type),
         "date_part" => ("date_part", Rough::Double),
         "date_trunc" => ("date_trunc", Rough::Moment),

@@ -36,7 +36,8 @@ pub(crate) fn locks_rows(query: &ast::Query) -> bool {
     walk(query, &mut Locks).is_break()
 }
 
-/// 0A000 if the query calls a function of the session, which the OLAP path has not at hand.
+/// 0A000 if the query calls a function of the session which the OLAP path has not at hand: one that may wait, or that counts for how
+/// often it is called.
 pub(super) fn check_without_session(query: &ast::Query) -> Result<()> {
     struct Calls;
     impl Visitor for Calls {
@@ -51,7 +52,8 @@ pub(super) fn check_without_session(query: &ast::Query) -> Result<()> {
             };
             // Some are functions of the system, too.
             let is_ours = crate::system::function(&name).is_none()
-                && SessionFunction::by_name(&name, arguments).is_some();
+                && SessionFunction::by_name(&name, arguments)
+                    .is_some_and(|(function, ..)| !function.is_of_settings());
             match is_ours {
                 true => ControlFlow::Break(name),
                 false => ControlFlow::Continue(()),

@@ -96,6 +96,11 @@ pub(crate) enum Definition {
         name: String,
         new: String,
     },
+    /// ALTER SCHEMA ... OWNER TO.
+    GiveSchema {
+        name: String,
+        owner: String,
+    },
     CreateType {
         name: QualifiedName,
         labels: Vec<String>,
@@ -181,7 +186,7 @@ impl Definition {
             Definition::DropTemporary { .. } => "DISCARD TEMP",
             Definition::CreateSchema { .. } => "CREATE SCHEMA",
             Definition::DropSchemas { .. } => "DROP SCHEMA",
-            Definition::RenameSchema { .. } => "ALTER SCHEMA",
+            Definition::RenameSchema { .. } | Definition::GiveSchema { .. } => "ALTER SCHEMA",
             Definition::DropViews { materialized: false, .. } => "DROP VIEW",
             Definition::DropViews { materialized: true, .. } => "DROP MATERIALIZED VIEW",
             Definition::CreateType { .. } => "CREATE TYPE",
@@ -345,6 +350,13 @@ fn alter_schema(alter: &ast::AlterSchema) -> Result<Definition> {
         [ast::AlterSchemaOperation::Rename { name: new }] if !alter.if_exists => {
             let new = created_schema(&ast::SchemaName::Simple(new.clone()))?;
             Ok(Definition::RenameSchema { name, new })
+        }
+        [ast::AlterSchemaOperation::OwnerTo { owner }] if !alter.if_exists => {
+            let owner = match owner {
+                ast::Owner::Ident(role) => folded(role),
+                _ => ROLE.to_owned(),
+            };
+            Ok(Definition::GiveSchema { name, owner })
         }
         [other, ..] => Err(not_supported(&format!("ALTER SCHEMA ... {other}"))),
         [] => Err(not_supported("ALTER SCHEMA")),

@@ -51,7 +51,8 @@ use crate::runner::{Runner, note_reads};
 use crate::session_sequences::SessionSequences;
 use crate::{Outcome, ResultRows};
 use ankerdb_engine::{
-    Catalog, DataType, Error, Isolation, ReadView, Result, SchemaId, Session, SqlState, Transaction, Value,
+    Catalog, Claim, DataType, Error, Isolation, ReadView, Result, SchemaId, Session, SqlState, Transaction,
+    Value,
 };
 use autocommit::{Sleeps, Tries};
 use cursor::Cursors;
@@ -535,7 +536,20 @@ impl SqlSession {
             let after = self.runner.after(plan, now);
             self.runner.engine.olap().run_outside_of_blocks(plan, parameters, view, after, cancel)
         };
-        Ok(Outcome::Rows(rows?))
+        let rows = rows?;
+        // Functions of the session have it at hand only now.
+        Ok(Outcome::Rows(if self.calls_session { self.read_whole(rows)? } else { rows }))
+    }
+
+    /// All rows of a query, read before its statement ends.
+    fn read_whole(&self, mut rows: ResultRows) -> Result<ResultRows> {
+        let limit = self.runner.engine.database().memory_limit();
+        let mut whole = Vec::new();
+        while let Some(batch) = rows.next_batch_unless(&self.runner.cancel)? {
+            limit.check(Claim::Large, 0)?;
+            whole.extend(batch.into_rows());
+        }
+        Ok(ResultRows::ready(rows.columns().into(), whole, None))
     }
 
     /// What is committed now, and on disk: the client may not know of what a crash could still undo.

@@ -69,6 +69,7 @@ const HINTS: &[(&str, &str)] = &[
     ("plan_cache_mode", "auto"),
     ("random_page_cost", "4"),
     ("seq_page_cost", "1"),
+    ("synchronize_seqscans", "on"),
     ("temp_buffers", "8MB"),
 ];
 

@@ -439,7 +439,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         is_view: false,
         columns: "oid oid, rulename name, ev_class oid, ev_type \"char\", ev_enabled \"char\", is_instead bool, \
          ev_qual pg_node_tree, ev_action pg_node_tree",
-        rows: nothing,
+        rows: views::rules,
     },
     Definition {
         name: "pg_roles",

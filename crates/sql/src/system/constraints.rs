@@ -2,7 +2,7 @@
 
 use super::default_text::default_text;
 use super::operator_classes::class_of;
-use super::quoting::{list, quote_ident};
+use super::quoting::{in_parentheses, list, quote_ident};
 use super::types::{by_oid, type_of};
 use super::{
     CheckEntry, Datum, ForeignKeyEntry, IndexEntry, NULL, Rows, SystemCatalog, TableEntry, column_number, row,
@@ -188,7 +188,7 @@ impl Constraint<'_> {
                 let marked = if check.is_validated { "" } else { " NOT VALID" };
                 match is_brief {
                     true => format!("CHECK ({}){marked}", check.text),
-                    false => format!("CHECK (({})){marked}", check.text),
+                    false => format!("CHECK ({}){marked}", in_parentheses(&check.text)),
                 }
             }
         }

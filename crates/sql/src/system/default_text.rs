@@ -106,8 +106,25 @@ fn plain_type(data_type: DataType) -> String {
     }
 }
 
+/// The number of the sequence that a column's default is drawn from, if it is from one.
+pub(super) fn default_sequence(
+    catalog: &SystemCatalog,
+    table: &TableEntry,
+    column: &ColumnDefinition,
+) -> Option<u32> {
+    let Some(Expr::Function(function)) = column.default.as_deref().and_then(parsed) else { return None };
+    let sequence = drawn_sequence(&function)?;
+    catalog.relation_oid(Some(sequence.schema.as_deref().unwrap_or(&table.schema.name)), &sequence.name)
+}
+
 /// `nextval('name'::regclass)`
 fn sequence_call(function: &Function, names: Names<'_>) -> Option<String> {
+    let sequence = names(&drawn_sequence(function)?);
+    Some(format!("nextval({}::regclass)", quote_literal(&sequence)))
+}
+
+/// The sequence of which a call of `nextval` draws the next number.
+fn drawn_sequence(function: &Function) -> Option<QualifiedName> {
     let name = folded(function.name.0.last()?.as_ident()?);
     let FunctionArguments::List(list) = &function.args else { return None };
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() else { return None };
@@ -117,10 +134,7 @@ fn sequence_call(function: &Function, names: Names<'_>) -> Option<String> {
     };
     let Expr::Value(value) = argument else { return None };
     match (&value.value, name.as_str()) {
-        (Written::SingleQuotedString(text), "nextval") => {
-            let sequence = names(&sequence_name(text).ok()?);
-            Some(format!("nextval({}::regclass)", quote_literal(&sequence)))
-        }
+        (Written::SingleQuotedString(text), "nextval") => sequence_name(text).ok(),
         _ => None,
     }
 }

@@ -109,7 +109,7 @@ impl SystemCatalog {
     pub(super) fn domain_check_definition(&self, oid: u32) -> Option<String> {
         let (_, check) = self.checks().find(|(entry, check)| check_oid(entry, check) == oid)?;
         let marked = if check.is_validated { "" } else { " NOT VALID" };
-        Some(format!("CHECK (({})){marked}", check.text))
+        Some(format!("CHECK ({}){marked}", quoting::in_parentheses(&check.text)))
     }
 
     /// Schema and name of the domain over which another one is.

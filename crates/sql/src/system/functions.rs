@@ -20,6 +20,8 @@ const REGPROC: DataType = DataType::System(SystemType::Object(ObjectKind::Functi
 const REGNAMESPACE: DataType = DataType::System(SystemType::Object(ObjectKind::Namespace));
 const REGROLE: DataType = DataType::System(SystemType::Object(ObjectKind::Role));
 const NAMES: DataType = DataType::System(SystemType::List(ListType::Name));
+const TEXTS: DataType = DataType::System(SystemType::List(ListType::Text));
+const CHAR: DataType = DataType::System(SystemType::Char);
 const INTEGERS: DataType = DataType::System(SystemType::List(ListType::Integer));
 
 /// The number of the first of these functions.
@@ -101,6 +103,7 @@ const FUNCTIONS: &[SystemFunction] = &[
     function("pg_get_function_arguments", &[OID], 1, Text, shown::function_arguments),
     function("pg_get_function_identity_arguments", &[OID], 1, Text, shown::function_arguments),
     function("pg_get_userbyid", &[OID], 1, NAME, shown::role),
+    function("acldefault", &[CHAR, OID], 2, TEXTS, shown::default_privileges),
     function("pg_get_serial_sequence", &[Text, Text], 2, Text, names::serial_sequence),
     function("pg_table_is_visible", &[OID], 1, Boolean, names::table_is_visible),
     function("pg_type_is_visible", &[OID], 1, Boolean, names::type_is_visible),

@@ -43,6 +43,7 @@ pub(crate) use functions::{SystemFunction, by_name as function, names as functio
 pub(crate) use list::shown_list;
 pub(crate) use operator_classes::{operator_class, sortable_collation};
 pub(crate) use quoting::{quote_ident, quote_literal};
+pub(crate) use sequences::{sequence_columns, sequence_row};
 
 use crate::activity::Live;
 use crate::updatable::written_columns;
@@ -157,6 +158,10 @@ impl SystemRelation {
 
     pub(crate) fn oid(&self) -> u32 {
         self.definition.oid
+    }
+
+    pub(crate) fn is_view(&self) -> bool {
+        self.definition.is_view
     }
 
     pub(crate) fn columns(&self) -> &[SystemColumn] {

@@ -1,7 +1,8 @@
 //! What every database has: schemas, the role, the database itself, access methods, settings.
 
 use super::{
-    INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, NULL, PG_CATALOG, PG_CATALOG_OID, Rows, SystemCatalog, row,
+    INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, NULL, PG_CATALOG, PG_CATALOG_OID, PUBLIC_OID, Rows,
+    SystemCatalog, row,
 };
 use crate::name::DATABASE;
 
@@ -24,7 +25,10 @@ pub(super) fn schema_oid(name: &str) -> Option<u32> {
 }
 
 pub(super) fn namespaces(catalog: &SystemCatalog) -> Rows {
-    catalog.all_schemas().map(|(oid, name)| row![oid, name, OWNER_OID, NULL]).collect()
+    // What PostgreSQL's setup grants, so that programs that compare it find no difference.
+    let usual = || vec![format!("{OWNER}=UC/{OWNER}"), format!("=U/{OWNER}")];
+    let schema = |(oid, name)| row![oid, name, OWNER_OID, (oid == PUBLIC_OID).then(usual)];
+    catalog.all_schemas().map(schema).collect()
 }
 
 pub(super) fn access_methods(_: &SystemCatalog) -> Rows {

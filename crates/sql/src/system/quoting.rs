@@ -31,6 +31,31 @@ pub(crate) fn quote_literal(text: &str) -> String {
     }
 }
 
+/// The condition in parentheses, if it is not already: texts of other servers have them, and each time that one is written and read
+/// again there would be one pair more.
+pub(super) fn in_parentheses(condition: &str) -> String {
+    if is_in_parentheses(condition) { condition.to_owned() } else { format!("({condition})") }
+}
+
+/// Whether the parenthesis that a text begins with is closed at its end, and not before.
+fn is_in_parentheses(text: &str) -> bool {
+    let (mut depth, mut quote) = (0_usize, None);
+    for (at, character) in text.char_indices() {
+        match (character, quote) {
+            (end, Some(begin)) if end == begin => quote = None,
+            (_, Some(_)) => {}
+            ('\'' | '"', None) => quote = Some(character),
+            ('(', None) => depth += 1,
+            (')', None) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at > 0 && at + 1 == text.len();
+        }
+    }
+    false
+}
+
 /// Names, with commas.
 pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(quote_ident).collect::<Vec<_>>().join(", ")
@@ -48,6 +73,15 @@ mod tests {
         assert_eq!(quote_ident("1a"), "\"1a\"");
         assert_eq!(quote_ident("a\"b"), "\"a\"\"b\"");
         assert_eq!(quote_literal("it's"), "'it''s'");
+        for (condition, shown) in [
+            ("a > 0", "(a > 0)"),
+            ("(a > 0)", "(a > 0)"),
+            ("(a > 0) AND (b > 0)", "((a > 0) AND (b > 0))"),
+            ("(a > ')' OR (b = \"(\"))", "(a > ')' OR (b = \"(\"))"),
+            ("(a)(", "((a)()"),
+        ] {
+            assert_eq!(in_parentheses(condition), shown);
+        }
         assert_eq!(quote_literal("a\\b"), "E'a\\\\b'");
     }
 }

@@ -1,8 +1,14 @@
 //! Sequences, and which columns they belong to: `pg_sequence`, `pg_sequences`, `pg_depend`.
 
+use super::default_text::default_sequence;
 use super::objects::OWNER;
 use super::types::type_of;
-use super::{Datum, Rows, SequenceEntry, SystemCatalog, TableEntry, column_number, row};
+use super::views;
+use super::{
+    Datum, Rows, SequenceEntry, SystemCatalog, SystemColumn, TableEntry, column_number, columns, row,
+};
+use ankerdb_engine::Sequence;
+use std::sync::LazyLock;
 
 /// The number of `pg_class`, and of `pg_constraint`, and of `pg_attrdef`.
 const CLASS: u32 = 1259;
@@ -17,6 +23,19 @@ pub(super) fn owner<'a>(
     // A sequence is in the schema of its table.
     let (table, column) = sequence.definition.owner.as_ref()?;
     Some((catalog.table_by_name(&sequence.schema.name, &table.name)?, *column))
+}
+
+/// The columns of a sequence that is read as a relation.
+pub(crate) fn sequence_columns() -> &'static [SystemColumn] {
+    static COLUMNS: LazyLock<Vec<SystemColumn>> =
+        LazyLock::new(|| columns("last_value int8, log_cnt int8, is_called bool"));
+    &COLUMNS
+}
+
+/// Its row. What PostgreSQL's log knows ahead of a sequence is kept elsewhere here, so nothing is said of it.
+pub(crate) fn sequence_row(sequence: &Sequence) -> Vec<Datum> {
+    let (last, is_called) = sequence.last();
+    row![last, 0, is_called]
 }
 
 pub(super) fn sequences(catalog: &SystemCatalog) -> Rows {
@@ -72,6 +91,9 @@ pub(super) fn dependencies(catalog: &SystemCatalog) -> Rows {
         for (position, column) in table.columns.iter().enumerate() {
             if let Some(oid) = column.default_oid.filter(|_| column.definition.identity.is_none()) {
                 rows.push(row![DEFAULT, oid, 0, CLASS, table.oid, column_number(position), "a"]);
+                if let Some(sequence) = default_sequence(catalog, table, &column.definition) {
+                    rows.push(row![DEFAULT, oid, 0, CLASS, sequence, 0, "n"]);
+                }
             }
         }
         for index in &table.indexes {
@@ -109,5 +131,6 @@ pub(super) fn dependencies(catalog: &SystemCatalog) -> Rows {
             );
         }
     }
+    rows.extend(views::dependencies(catalog));
     rows
 }

@@ -483,6 +483,15 @@ const SETTINGS: &[Described] = &[
         "",
     ),
     setting(
+        "synchronize_seqscans",
+        "",
+        "Version and Platform Compatibility / Previous PostgreSQL Versions",
+        "Enable synchronized sequential scans.",
+        ("user", "bool"),
+        ("", ""),
+        "",
+    ),
+    setting(
         "synchronous_commit",
         "",
         "Write-Ahead Log / Settings",

@@ -52,6 +52,38 @@ pub(super) fn text(catalog: &SystemCatalog, view: &View) -> String {
     )
 }
 
+/// The number of `pg_class`, and of `pg_rewrite`.
+const CLASS: u32 = 1259;
+const RULE: u32 = 2618;
+
+/// All views, materialized ones among them, with the numbers that they have as relations.
+fn all_views(catalog: &SystemCatalog) -> impl Iterator<Item = (u32, &View)> {
+    let plain = catalog.views.iter().map(|entry| (entry.oid, &*entry.view));
+    let materialized =
+        catalog.tables.iter().filter_map(|table| Some((table.oid, &table.materialized.as_ref()?.0)));
+    plain.chain(materialized)
+}
+
+/// What makes a view of a relation is a rule in PostgreSQL. It has the view's own number here.
+pub(super) fn rules(catalog: &SystemCatalog) -> Rows {
+    all_views(catalog).map(|(oid, _)| row![oid, "_RETURN", oid, "1", "O", true, "<>", NULL]).collect()
+}
+
+/// What views read: their rules depend on it, and belong to them.
+pub(super) fn dependencies(catalog: &SystemCatalog) -> Rows {
+    let mut rows = Vec::new();
+    for (oid, view) in all_views(catalog) {
+        rows.push(row![RULE, oid, 0, CLASS, oid, 0, "i"]);
+        for read in &view.reads {
+            let schema = catalog.schema_names.get(&read.schema).map(|name| &**name);
+            if let Some(read) = schema.and_then(|schema| catalog.relation_oid(Some(schema), &read.name)) {
+                rows.push(row![RULE, oid, 0, CLASS, read, 0, "n"]);
+            }
+        }
+    }
+    rows
+}
+
 pub(super) fn views(catalog: &SystemCatalog) -> Rows {
     let view = |entry: &super::ViewEntry| {
         row![&*entry.schema.name, entry.view.name.as_str(), OWNER, text(catalog, &entry.view)]

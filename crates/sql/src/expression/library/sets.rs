@@ -4,7 +4,7 @@
 //! several columns is a function for each of them, named `function column` ([`columns`]): equal arguments give equal rows.
 
 use super::entry::{Entry, NUMERIC, Volatility, entry, integer, invalid, text, wrong_argument};
-use super::json::sets as documents;
+use super::json::{sets as documents, texts};
 use super::keywords;
 use super::long_numbers::number;
 use super::numbers::larger_scale;
@@ -76,6 +76,8 @@ pub(super) const ENTRIES: &[Entry] = &[
     set("pg_get_keywords barelabel", &[], DataType::Boolean, keywords::is_label),
     set("pg_get_keywords catdesc", &[], Text, keywords::description),
     set("pg_get_keywords baredesc", &[], Text, keywords::label_description),
+    set("pg_options_to_table option_name", &[TEXTS], Text, option_names),
+    set("pg_options_to_table option_value", &[TEXTS], Text, option_values),
     set("string_to_table", &[Text, Text], Text, parts).lenient(),
     set("string_to_table", &[Text, Text, Text], Text, parts).lenient(),
 ];
@@ -84,7 +86,7 @@ pub(super) const ENTRIES: &[Entry] = &[
 pub(crate) type SetColumns = &'static [(&'static str, &'static str)];
 
 /// Functions of several columns: which, and the function of each.
-const COLUMNS: [(&str, SetColumns); 5] = [
+const COLUMNS: [(&str, SetColumns); 6] = [
     ("json_each", &[("key", "json_each key"), ("value", "json_each value")]),
     ("json_each_text", &[("key", "json_each_text key"), ("value", "json_each_text value")]),
     ("jsonb_each", &[("key", "jsonb_each key"), ("value", "jsonb_each value")]),
@@ -97,6 +99,13 @@ const COLUMNS: [(&str, SetColumns); 5] = [
             ("barelabel", "pg_get_keywords barelabel"),
             ("catdesc", "pg_get_keywords catdesc"),
             ("baredesc", "pg_get_keywords baredesc"),
+        ],
+    ),
+    (
+        "pg_options_to_table",
+        &[
+            ("option_name", "pg_options_to_table option_name"),
+            ("option_value", "pg_options_to_table option_value"),
         ],
     ),
 ];
@@ -235,6 +244,29 @@ fn parts(values: &[Value], _: &Interrupt) -> Result<SetValues> {
             separator => whole.split(separator).map(part).collect(),
         },
     };
+    Ok(given(found))
+}
+
+fn option_names(values: &[Value], _: &Interrupt) -> Result<SetValues> {
+    options(values, |name, _| Value::text(name))
+}
+
+fn option_values(values: &[Value], _: &Interrupt) -> Result<SetValues> {
+    options(values, |_, value| value.map_or(Value::Null, Value::text))
+}
+
+/// What is made of each option of a list: its name, and what is behind the first sign of equality, if there is one.
+fn options(values: &[Value], made: impl Fn(&str, Option<&str>) -> Value) -> Result<SetValues> {
+    let mut found = Vec::new();
+    for option in texts(values, 0)? {
+        let option = option.ok_or_else(|| {
+            Error::new(SqlState::NullValueNotAllowed, "null array element not allowed in this context")
+        })?;
+        found.push(match option.split_once('=') {
+            Some((name, value)) => made(name, Some(value)),
+            None => made(&option, None),
+        });
+    }
     Ok(given(found))
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Reader<'r, 't> {
 }
 
 /// The numbers of objects.
-const OID: DataType = DataType::System(SystemType::Oid);
+pub(super) const OID: DataType = DataType::System(SystemType::Oid);
 
 /// Whether the function's first argument is a relation, which may be told by its name.
 fn takes_relation(function: &str) -> bool {

@@ -7,6 +7,7 @@ use crate::expression::bind::type_name;
 use crate::expression::{Expression, Function, fold, library};
 use crate::olap::arrow::computed_type;
 use crate::olap::error::external;
+use crate::olap::system::list_text;
 use crate::olap::value::{list_type, sql_type, told_type, with_type};
 use ankerdb_engine::{DataType, Error, ListType, SqlState};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
@@ -114,6 +115,8 @@ fn library_call(
     operands: Vec<Operand>,
     name: &str,
 ) -> Result<(library::Builtin, Vec<Expr>, DataType)> {
+    let operands =
+        operands.into_iter().map(|operand| reader.as_array(operand)).collect::<Result<Vec<_>>>()?;
     let mut typed = Vec::with_capacity(operands.len());
     for operand in &operands {
         match operand {
@@ -127,7 +130,12 @@ fn library_call(
     };
     let arguments = arguments.into_iter().map(|argument| {
         let folded = fold(argument).map_err(external)?;
-        reader.emitter().emit(folded)
+        let argument = reader.emitter().emit(folded)?;
+        // Lists go as texts, which the library reads.
+        let (_, field) = argument.to_field(reader.schema.as_ref())?;
+        let ArrowType::List(items) = field.data_type() else { return Ok(argument) };
+        let list = list_type(items.data_type(), told_type(&field));
+        Ok(list.map_or(argument.clone(), |list| list_text(list, argument)))
     });
     Ok((function, arguments.collect::<Result<_>>()?, result))
 }

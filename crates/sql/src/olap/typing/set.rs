@@ -9,17 +9,19 @@
 //! ```
 
 use super::keyed;
-use super::read::{Reader, is_unknown};
+use super::read::{OID, Reader, is_unknown};
 use super::{Typing, refused};
 use crate::expression::{Binder, Expression, Scope, Typed};
-use crate::olap::value::field_type;
+use crate::olap::arrow::wide_type;
+use crate::olap::value::{field_type, with_type};
 use ankerdb_engine::{DataType, Value};
-use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::{Column, DFSchemaRef, NullEquality, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{
-    Distinct, Expr, ExprFunctionExt, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Union,
+    Distinct, Expr, ExprFunctionExt, ExprSchemable, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Union,
 };
 use std::sync::Arc;
 
@@ -161,7 +163,12 @@ impl Typing<'_> {
     ) -> Result<Expr> {
         let mut reader = Reader::new(self, schema);
         let operand = reader.read(constant.as_ref().unwrap_or(&column))?;
-        let expression = reader.emit_as(operand, common)?;
+        let mut expression = reader.emit_as(operand, common)?;
+        if common == OID && field_type(&expression.to_field(schema.as_ref())?.1) != Some(common) {
+            // What is a number for all who look at it afterwards must not be told for one side alone.
+            let told = with_type(Field::new("", wide_type(common), true), common);
+            expression = Expr::Cast(Cast::new_from_field(Box::new(expression), Arc::new(told)));
+        }
         let (qualifier, field) = schema.qualified_field(position);
         Ok(match &expression {
             Expr::Column(_) => expression,

@@ -88,6 +88,33 @@ pub(super) fn role(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     })
 }
 
+/// What PostgreSQL grants when an object is made: to everybody, and to its owner. The first argument is the kind of the object.
+pub(super) fn default_privileges(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let (everybody, owner) = match text(arguments.first()) {
+        "c" => ("", ""),
+        "r" => ("", "arwdDxt"),
+        "s" => ("", "rwU"),
+        "d" => ("Tc", "CTc"),
+        "f" => ("X", "X"),
+        "l" | "T" => ("U", "U"),
+        "L" => ("", "rw"),
+        "n" => ("", "UC"),
+        "t" => ("", "C"),
+        "F" | "S" => ("", "U"),
+        "p" => ("", "sA"),
+        other => {
+            let message = format!("unrecognized objtype abbreviation: {other}");
+            return Err(Error::internal(message));
+        }
+    };
+    let role = match oid(arguments.get(1)) {
+        OWNER_OID => OWNER.to_owned(),
+        other => other.to_string(),
+    };
+    let granted = [("", everybody), (&*role, owner)].into_iter().filter(|(_, rights)| !rights.is_empty());
+    Ok(granted.map(|(to, rights)| format!("{to}={rights}/{role}")).collect::<Vec<String>>().into())
+}
+
 pub(super) fn encoding(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     Ok(match arguments.first() {
         Some(Value::Integer(6)) => "UTF8".into(),

@@ -23,7 +23,7 @@ const TEXTS: DataType = DataType::System(SystemType::List(ListType::Text));
 ///
 /// # Errors
 /// 22P02 for the text of no array.
-fn texts(values: &[Value], position: usize) -> Result<Vec<Option<String>>> {
+pub(super) fn texts(values: &[Value], position: usize) -> Result<Vec<Option<String>>> {
     let parsed = match values.get(position) {
         Some(Value::Text(text)) => parse_text(TEXTS, text)?,
         Some(other) => other.clone(),
