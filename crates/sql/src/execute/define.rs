@@ -7,9 +7,7 @@ use super::defining::{Defining, counted, numbered};
 use super::index::{create_index, drop_indexes};
 use super::like::table_like;
 use super::materialized::{create_materialized, refresh};
-use super::schema::{
-    drop_schemas, drop_temporary, give_schema, is_system_schema, rename_schema, schema_exists, target,
-};
+use super::schema::{create_schema, drop_schemas, drop_temporary, give_schema, rename_schema, target};
 use super::sequence::{define_sequence, drop_sequences};
 use super::user_type::{alter_type, create_type, drop_types};
 use super::view::{create_view, drop_relations};
@@ -34,14 +32,7 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
         Definition::CreateSequence { .. } | Definition::AlterSequence { .. } => {
             define_sequence(&mut defining, definition)?;
         }
-        Definition::CreateSchema { name, if_not_exists } => {
-            let exists = is_system_schema(name) || definitions.catalog()?.schema(name).is_some();
-            match (exists, *if_not_exists) {
-                (true, true) => {}
-                (true, false) => return Err(schema_exists(name)),
-                (false, _) => definitions.create_schema(name).map(drop)?,
-            }
-        }
+        Definition::CreateSchema { name, if_not_exists } => create_schema(definitions, name, *if_not_exists)?,
         Definition::DropSchemas { names, if_exists, cascade } => {
             drop_schemas(&mut defining, names, *if_exists, *cascade)?;
         }

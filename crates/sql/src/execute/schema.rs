@@ -195,6 +195,16 @@ fn relations(catalog: &Catalog, id: SchemaId) -> impl Iterator<Item = (&'static 
     all.collect::<Vec<_>>().into_iter()
 }
 
+/// 42P06 if there is one of the name, unless that is no matter.
+pub(super) fn create_schema(definitions: &mut Definitions, name: &str, if_not_exists: bool) -> Result<()> {
+    let exists = is_system_schema(name) || definitions.catalog()?.schema(name).is_some();
+    match (exists, if_not_exists) {
+        (true, true) => Ok(()),
+        (true, false) => Err(schema_exists(name)),
+        (false, _) => definitions.create_schema(name).map(drop),
+    }
+}
+
 /// There is one role, to which it belongs.
 pub(super) fn give_schema(defining: &mut Defining, name: &str, owner: &str) -> Result<()> {
     check_role(owner)?;
