@@ -73,7 +73,7 @@ pub(super) fn view(
             return Err(Error::new(SqlState::DuplicateColumn, message));
         }
     }
-    let reads = name_relations(&mut query, catalog);
+    let reads = name_relations(&mut query, catalog)?;
     let mut plain = query.clone();
     view_text::unqualify_columns(&mut plain);
     // Where two tables of one name are read, their columns keep the schemas.
@@ -102,9 +102,11 @@ pub(super) fn columns_of(
     Ok(output.iter().map(column).collect())
 }
 
-/// Names the tables and views of a query with their schemas, and returns them.
-fn name_relations(query: &mut ast::Query, catalog: &Catalog) -> Vec<ReadRelation> {
+/// Names the tables and views of a query with their schemas, and returns them. 0A000 for sequences: nothing would keep them from being
+/// dropped.
+fn name_relations(query: &mut ast::Query, catalog: &Catalog) -> Result<Vec<ReadRelation>> {
     let mut reads: Vec<ReadRelation> = Vec::new();
+    let mut reads_sequence = false;
     view_text::rename(query, |written| {
         let name = object_name(written).ok()?;
         let found = catalog.path().searched.iter().find_map(|schema| {
@@ -117,7 +119,10 @@ fn name_relations(query: &mut ast::Query, catalog: &Catalog) -> Vec<ReadRelation
         let columns = match (catalog.table(&found), catalog.view(&found)) {
             (Ok(table), _) => table.columns().iter().map(read_column).collect(),
             (_, Some(view)) => view.columns.iter().map(read_column).collect(),
-            _ => return None,
+            _ => {
+                reads_sequence |= catalog.sequence(&found).is_ok();
+                return None;
+            }
         };
         let read = ReadRelation { schema: found.schema, name: found.name.clone(), columns };
         if !reads.contains(&read) {
@@ -125,7 +130,7 @@ fn name_relations(query: &mut ast::Query, catalog: &Catalog) -> Vec<ReadRelation
         }
         Some((Some(catalog.schema_name(found.schema).to_owned()), found.name))
     });
-    reads
+    if reads_sequence { Err(not_supported("a view of a sequence")) } else { Ok(reads) }
 }
 
 /// A column as a query sees it that is written now.

@@ -159,6 +159,16 @@ pub(super) fn counts(expression: &Expr) -> Result<bool> {
         .exists(|part| Ok(asking_call(part).is_some_and(|(computed, _)| computed.operation.asks_session())))
 }
 
+/// Whether an expression calls a function of the session that is not one of sequences.
+pub(super) fn calls_session(expression: &Expr) -> Result<bool> {
+    expression.exists(|part| {
+        let is_meant = |(computed, _): (&Computed, &[Expr])| {
+            computed.operation.asks_session() && !computed.operation.is_of_sequence()
+        };
+        Ok(asking_call(part).is_some_and(is_meant))
+    })
+}
+
 fn asking_call(expression: &Expr) -> Option<(&Computed, &[Expr])> {
     let Expr::ScalarFunction(call) = expression else { return None };
     let computed = call.func.inner().downcast_ref::<Computed>()?;

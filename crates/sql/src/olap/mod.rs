@@ -234,10 +234,12 @@ pub(crate) struct OlapPlan {
     optimized: LogicalPlan,
     /// Whether it depends on the time of the run, which the optimizer turns into a constant.
     uses_clock: bool,
-    /// Whether it has calls that may take long for a single row, or ask for numbers of sequences.
+    /// Whether it has calls that may take long for a single row, or ask the session.
     asks_run: bool,
-    /// Whether it asks for numbers of sequences.
+    /// Whether it asks for numbers of sequences, or the session for anything else.
     counts: bool,
+    /// Whether it calls functions that the session must have been lent to.
+    calls_session: bool,
     output: Vec<OutputColumn>,
     parameters: Vec<DataType>,
     tables: Vec<(Arc<Table>, ColumnSet)>,
@@ -251,6 +253,11 @@ impl OlapPlan {
     /// Whether it reads what the session shows to itself alone: settings, prepared statements, cursors.
     pub(crate) fn shows_session(&self) -> bool {
         self.shows_session
+    }
+
+    /// Whether it calls functions that find what the session has lent them: it is to be read whole before that is taken back.
+    pub(crate) fn calls_session(&self) -> bool {
+        self.calls_session
     }
 
     /// The columns of the result.
@@ -346,7 +353,8 @@ impl OlapEngine {
         let optimized = self.state.optimize(&bound).map_err(from_optimizer)?;
         Ok(OlapPlan {
             uses_clock: uses_clock(&optimized).map_err(from_datafusion)?,
-            counts: counts(&optimized).map_err(from_datafusion)?,
+            counts: has_expression(&optimized, computed::counts).map_err(from_datafusion)?,
+            calls_session: has_expression(&optimized, computed::calls_session).map_err(from_datafusion)?,
             asks_run: computed::asks_run(&optimized).map_err(from_datafusion)?,
             output: names::output(query, &told, &optimized)?,
             tables: tables_read(&optimized).map_err(from_datafusion)?,
@@ -656,16 +664,19 @@ fn stored(table: &Table, columns: &[usize]) -> ColumnSet {
     ColumnSet::of(&columns)
 }
 
-/// Whether the plan asks for numbers of sequences.
-fn counts(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
-    let mut counts = false;
+/// Whether one of the plan's expressions is meant.
+fn has_expression(
+    plan: &LogicalPlan,
+    is_meant: fn(&Expr) -> datafusion::error::Result<bool>,
+) -> datafusion::error::Result<bool> {
+    let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expression| {
-            counts |= computed::counts(expression)?;
+            found |= is_meant(expression)?;
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
-    Ok(counts)
+    Ok(found)
 }
 
 /// Whether the plan calls functions that are constant during a run only, such as `now()`.

@@ -512,6 +512,11 @@ impl SqlSession {
         parameters: &[Value],
         cancel: CancelHandle,
     ) -> Result<Outcome> {
+        if plan.calls_session() && !self.calls_session {
+            // In the text of a view, which the statement's own does not show.
+            return self
+                .calling_session(|session| session.analytical_until(plan, version, parameters, cancel));
+        }
         if plan.shows_session() {
             self.show_own();
         }
@@ -537,8 +542,7 @@ impl SqlSession {
             self.runner.engine.olap().run_outside_of_blocks(plan, parameters, view, after, cancel)
         };
         let rows = rows?;
-        // Functions of the session have it at hand only now.
-        Ok(Outcome::Rows(if self.calls_session { self.read_whole(rows)? } else { rows }))
+        Ok(Outcome::Rows(if plan.calls_session() { self.read_whole(rows)? } else { rows }))
     }
 
     /// All rows of a query, read before its statement ends.
