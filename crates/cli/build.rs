@@ -1,5 +1,5 @@
-//! Keeps the command small: equal functions are kept once, debug information is compressed, and names of functions that only
-//! profilers want are left out, unless `ANKERDB_SYMBOLS=1` asks for them. Backtraces have ours from the debug information.
+//! Keeps the command small: equal functions are kept once, and what only debuggers and profilers read, names of functions and
+//! of lines, is left out, unless `ANKERDB_SYMBOLS=1` asks for it. Messages of panics name their line in either case.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -9,12 +9,13 @@ fn main() {
     if target("OS") != "linux" || profile != "release" {
         return;
     }
-    println!("cargo::rustc-link-arg-bins=-Wl,--compress-debug-sections=zlib");
     // Here the linker is LLVM's, which others may not be.
     if target("ARCH") == "x86_64" {
         println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
     }
-    if std::env::var("ANKERDB_SYMBOLS").as_deref() != Ok("1") {
-        println!("cargo::rustc-link-arg-bins=-Wl,--discard-all");
-    }
+    let asked_for = std::env::var("ANKERDB_SYMBOLS").as_deref() == Ok("1");
+    println!(
+        "cargo::rustc-link-arg-bins=-Wl,{}",
+        if asked_for { "--compress-debug-sections=zlib" } else { "--strip-all" }
+    );
 }
