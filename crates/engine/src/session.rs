@@ -69,7 +69,7 @@ impl Session {
         transaction
     }
 
-    /// Begins a transaction that reads what a snapshot shows; its writes would fail to commit, so there should be none.
+    /// Begins an interactive transaction that reads what a snapshot shows, at REPEATABLE READ; see [`Transaction::begin_at`].
     ///
     /// # Errors
     /// `InvalidParameterValue` if the snapshot is of another database.

@@ -4,6 +4,7 @@ use crate::activity::Activities;
 use crate::advisory::AdvisoryLocks;
 use crate::channels::Channels;
 use crate::deadline::Deadlines;
+use crate::exported::ExportedSnapshots;
 use crate::expression::{function, zone};
 use crate::olap::OlapEngine;
 use crate::{AnalyticalQuery, ForkCounters, MemoryBaseline};
@@ -22,6 +23,7 @@ struct EngineParts {
     olap: OlapEngine,
     deadlines: Deadlines,
     channels: Arc<Channels>,
+    exported: Arc<ExportedSnapshots>,
     /// The folder whose files COPY may use.
     copy_folder: OnceLock<PathBuf>,
 }
@@ -41,12 +43,13 @@ impl SqlEngine {
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
         Zone::name_by(zone::in_text);
         let olap = OlapEngine::new(&database, &options)?;
-        let (deadlines, channels) = (Deadlines::default(), Arc::default());
+        let (deadlines, channels, exported) = (Deadlines::default(), Arc::default(), Arc::default());
         Ok(SqlEngine(Arc::new(EngineParts {
             database,
             olap,
             deadlines,
             channels,
+            exported,
             copy_folder: OnceLock::new(),
         })))
     }
@@ -96,6 +99,10 @@ impl SqlEngine {
 
     pub(crate) fn activities(&self) -> &Arc<Activities> {
         &self.0.olap.live().activities
+    }
+
+    pub(crate) fn exported(&self) -> &Arc<ExportedSnapshots> {
+        &self.0.exported
     }
 
     pub(crate) fn channels(&self) -> &Arc<Channels> {

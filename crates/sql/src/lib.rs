@@ -37,6 +37,7 @@ mod engine;
 mod execute;
 mod expand_array;
 mod explain;
+mod exported;
 mod expression;
 mod forms;
 mod identity_actions;

@@ -167,7 +167,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
 fn write_known_forms(tokens: &mut Vec<TokenWithSpan>) {
     crate::signs::split(tokens);
     crate::altered_sequence::rewrite(tokens);
-    crate::sequence_options::reorder(tokens);
+    crate::sequence_options::rewrite(tokens);
     crate::clauses::rewrite(tokens);
     crate::view_options::rewrite(tokens);
     crate::set_columns::rewrite(tokens);

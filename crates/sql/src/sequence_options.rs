@@ -1,13 +1,69 @@
 //! Puts the options of sequences into the order in which the parser reads them.
 //!
-//! SQL has them in any order, as `START WITH 1 INCREMENT BY 1 NO MINVALUE`, which is how dumps of PostgreSQL write them.
+//! SQL has them in any order, as `START WITH 1 INCREMENT BY 1 NO MINVALUE`, which is how dumps of PostgreSQL write them. The parser
+//! has no place for the `SEQUENCE NAME` of an identity column, so it goes along with the number of `CACHE`, behind a zero that no
+//! client can write.
 
+use crate::words;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::ops::Range;
 
-/// Reorders the tokens of one statement, if it has such options.
-pub(crate) fn reorder(tokens: &mut [TokenWithSpan]) {
+/// Rewrites the tokens of one statement, if it has such options.
+pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
+    hide_name(tokens);
+    reorder(tokens);
+}
+
+/// The number of a CACHE, and the parts of the SEQUENCE NAME that goes along with it.
+pub(crate) fn cache(number: &str) -> (&str, Option<Vec<String>>) {
+    let mut parts = number.split('\0');
+    let number = parts.next().unwrap_or_default();
+    let name: Vec<String> = parts.map(str::to_owned).collect();
+    (number, (!name.is_empty()).then_some(name))
+}
+
+/// Writes `SEQUENCE NAME a.b ... CACHE 1` as `... CACHE 1\0a\0b`. Of two names one stays as it is, which is a syntax error.
+fn hide_name(tokens: &mut Vec<TokenWithSpan>) {
+    let places = words::places(tokens);
+    let word = |place: usize| words::word(tokens, &places, place);
+    let begins = |place: &usize| word(*place) == "sequence" && word(place + 1) == "name";
+    let Some(first) = (0..places.len()).find(begins) else { return };
+    let options = self::places(tokens).into_iter().find(|options| options.contains(&places[first]));
+    let Some(options) = options else { return };
+    let part = |place: usize| match places.get(place).map(|&at| &tokens[at].token) {
+        Some(Token::Word(word)) => Some(crate::name::folded(&word.to_ident(tokens[places[place]].span))),
+        _ => None,
+    };
+    let (mut name, mut end) = (String::new(), first + 2);
+    loop {
+        let Some(part) = part(end) else { return };
+        name.extend(["\0", &part]);
+        end += 1;
+        if places.get(end).is_none_or(|&at| tokens[at].token != Token::Period) {
+            break;
+        }
+        end += 1;
+    }
+    let behind = places.get(end).copied().unwrap_or(options.end);
+    let cache = (end..places.len())
+        .chain(0..first)
+        .find(|&place| options.contains(&places[place]) && word(place) == "cache")
+        .and_then(|place| places.get(place + 1).copied());
+    match cache.map(|at| &mut tokens[at].token) {
+        Some(Token::Number(number, _)) => {
+            number.push_str(&name);
+            tokens.drain(places[first]..behind);
+        }
+        _ => {
+            let span = tokens[places[first]].span;
+            let option = [Token::make_keyword("CACHE"), Token::Number(format!("1{name}"), false)];
+            tokens.splice(places[first]..behind, option.map(|token| TokenWithSpan::new(token, span)));
+        }
+    }
+}
+
+fn reorder(tokens: &mut [TokenWithSpan]) {
     for options in places(tokens) {
         let starts: Vec<usize> = options.clone().filter(|&at| rank(tokens, at).is_some()).collect();
         let Some(&first) = starts.first() else { continue };

@@ -381,8 +381,9 @@ impl Transaction {
         }
     }
 
-    /// Begins to read what a snapshot shows, at REPEATABLE READ, so that nothing is validated. Further
-    /// statements read the same. Costs what an allocation does.
+    /// Begins, as an interactive transaction, to read what a snapshot shows, at REPEATABLE READ, so that nothing is validated.
+    /// Further statements read the same. A write to a row that was changed since the snapshot fails to serialize. Costs what an
+    /// allocation does.
     ///
     /// # Errors
     /// `InvalidParameterValue` if the snapshot is of another database; nothing has begun then.
@@ -391,20 +392,24 @@ impl Transaction {
             let message = "the snapshot is of another database";
             return Err(Error::new(SqlState::InvalidParameterValue, message));
         }
-        self.begin(Isolation::RepeatableRead, false);
+        self.begin(Isolation::RepeatableRead, true);
         self.announced.share(reader_slot(snapshot).clone());
         self.start_at(snapshot.timestamp());
         Ok(())
     }
 
-    /// What analytics inside this transaction read: what it reads itself, and its own writes so far. Keeps that
-    /// readable for as long as it lives, even after the transaction.
-    pub fn read_view(&self) -> ReadView {
+    /// What this transaction reads now, without its own writes. Keeps that readable for as long as it lives, even after the
+    /// transaction.
+    pub fn snapshot(&self) -> Snapshot {
         let manager = &self.manager;
         let (strategy, counters) = (manager.strategy_at(self.isolation), manager.snapshot_counters().clone());
         let slot = self.announced.slot().clone();
-        let snapshot = Snapshot::new(manager.snapshot_origin(), self.start, slot, strategy, counters);
-        ReadView::of_transaction(snapshot, self.own_writes())
+        Snapshot::new(manager.snapshot_origin(), self.start, slot, strategy, counters)
+    }
+
+    /// What analytics inside this transaction read: its [snapshot](Self::snapshot), and its own writes so far.
+    pub fn read_view(&self) -> ReadView {
+        ReadView::of_transaction(self.snapshot(), self.own_writes())
     }
 
     /// The uncommitted writes so far, for analytics inside this transaction.

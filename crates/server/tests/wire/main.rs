@@ -11,6 +11,7 @@ mod copy_many;
 mod described_columns;
 mod enums;
 mod explain;
+mod exported;
 mod extended;
 mod fork;
 mod hangup;

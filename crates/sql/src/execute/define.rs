@@ -12,10 +12,9 @@ use super::sequence::{define_sequence, drop_sequences};
 use super::user_type::{alter_type, create_type, drop_types};
 use super::view::{create_view, drop_relations};
 use crate::plan::default::resolved;
-use crate::plan::{Definition, NewPart, NewTable};
+use crate::plan::{Definition, NewPart, NewTable, OwnSequence};
 use ankerdb_engine::{
-    Definitions, Error, IndexPosition, NameRef, Object, Part, RelationName, Result, SequenceDefinition,
-    Subject, TableDefinition,
+    Definitions, Error, IndexPosition, NameRef, Object, Part, RelationName, Result, Subject, TableDefinition,
 };
 
 /// Changes the catalog of the transaction; returns the command tag. After an error the caller takes back what was done. The
@@ -121,7 +120,7 @@ fn define_table(defining: &mut Defining, new: &NewTable) -> Result<()> {
 fn create_table(
     definitions: &mut Definitions,
     mut definition: TableDefinition,
-    sequences: &[(usize, SequenceDefinition)],
+    sequences: &[OwnSequence],
     unnamed: &[usize],
 ) -> Result<()> {
     let (catalog, schema) = (definitions.catalog()?, definition.schema);
@@ -129,7 +128,7 @@ fn create_table(
         let default = column.default.as_deref().map(|text| resolved(text, schema, &catalog));
         column.default = default.transpose()?;
     }
-    let (mut definition, sequences) = counted(&definition, sequences, &catalog);
+    let (mut definition, sequences) = counted(&definition, sequences, &catalog)?;
     for &index in unnamed {
         let name = std::mem::take(&mut definition.indexes[index].name);
         let is_taken = |name: &str| {

@@ -6,7 +6,7 @@ use crate::name::{object_name, quoted};
 use crate::plan::check::parsed_check;
 use crate::plan::default::{moved, parsed};
 use crate::plan::derivation::rederive;
-use crate::plan::{Key, NewColumns, NewPart, NewTable, new_table};
+use crate::plan::{Key, NewColumns, NewPart, NewTable, OwnSequence, new_table};
 use ankerdb_engine::{
     Catalog, ColumnDefinition, Error, IndexDefinition, Object, Part, RelationName, Result,
     SequenceDefinition, SqlState, Subject, Table, TableDefinition,
@@ -84,7 +84,8 @@ fn add_column(
         let counts = |sequence: &&SequenceDefinition| sequence.owner.as_ref() == Some(&owner);
         let sequence = catalog.sequences().map(|sequence| sequence.definition()).find(counts);
         let sequence = sequence.ok_or_else(|| Error::internal("an identity column without a sequence"))?;
-        new.own.sequences.push((at, SequenceDefinition { owner: None, ..sequence.clone() }));
+        let definition = SequenceDefinition { owner: None, ..sequence.clone() };
+        new.own.sequences.push(OwnSequence { column: at, name: None, definition });
     }
     if let Some(generation) = column.generation.as_ref().filter(|_| included.generated) {
         new.own.generations.push((column.name.clone(), parsed(&generation.text)?));

@@ -1,6 +1,6 @@
 //! CREATE SEQUENCE, ALTER SEQUENCE and DROP SEQUENCE.
 
-use super::defining::Defining;
+use super::defining::{Defining, in_another_schema};
 use super::schema::{check_schema, shown, target};
 use crate::name::{not_supported, quoted, undefined_column_of};
 use crate::plan::default::counts_by;
@@ -97,8 +97,7 @@ fn owner_of(
         return Err(Error::new(SqlState::WrongObjectType, message));
     };
     if found.schema != schema {
-        let message = "sequence must be in same schema as table it is linked to";
-        return Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message));
+        return Err(in_another_schema());
     }
     let position = table.column_position(column);
     let position = position.ok_or_else(|| undefined_column_of(column, &found.name))?;

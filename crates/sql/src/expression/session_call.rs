@@ -16,6 +16,8 @@ pub(crate) enum SessionFunction {
     Lock(LockCall),
     UnlockAll,
     Notify,
+    /// Lets other transactions read what this one reads.
+    ExportSnapshot,
 }
 
 /// A call of an advisory lock's function.
@@ -44,7 +46,7 @@ pub(crate) trait SessionCalls: Send + Sync {
 use DataType::{BigInt, Boolean, DoublePrecision, Integer, Text};
 
 /// Names, the types of arguments, and results; `void` is an empty text.
-const FUNCTIONS: [(&str, SessionFunction, &[DataType], DataType); 10] = [
+const FUNCTIONS: [(&str, SessionFunction, &[DataType], DataType); 11] = [
     ("pg_sleep", SessionFunction::Sleep, &[DoublePrecision], Text),
     ("pg_backend_pid", SessionFunction::Number, &[], Integer),
     ("current_setting", SessionFunction::Setting, &[Text], Text),
@@ -55,6 +57,7 @@ const FUNCTIONS: [(&str, SessionFunction, &[DataType], DataType); 10] = [
     ("pg_current_xact_id", SessionFunction::TransactionNumber, &[], BigInt),
     ("pg_advisory_unlock_all", SessionFunction::UnlockAll, &[], Text),
     ("pg_notify", SessionFunction::Notify, &[Text, Text], Text),
+    ("pg_export_snapshot", SessionFunction::ExportSnapshot, &[], Text),
 ];
 
 const LOCKS: [(&str, LockAction, bool, bool); 10] = [
@@ -99,6 +102,11 @@ impl SessionFunction {
     /// Whether it reads or sets a setting, and nothing else.
     pub(crate) fn is_of_settings(self) -> bool {
         matches!(self, SessionFunction::Setting | SessionFunction::SetSetting)
+    }
+
+    /// Whether the text of a statement may call this one.
+    pub(crate) fn may_be_in(self, sql: &str) -> bool {
+        sql.to_ascii_lowercase().contains(self.sql_name())
     }
 
     /// All names, each once.

@@ -23,6 +23,8 @@ pub(crate) enum Utility {
     RollbackTo(String),
     /// SET TRANSACTION: for the transaction that is open.
     SetTransaction(Modes),
+    /// SET TRANSACTION SNAPSHOT: reads what another transaction reads, whose snapshot has this identifier.
+    ImportSnapshot(String),
     LockTables(LockedTables),
     /// SET SESSION CHARACTERISTICS: for those to come.
     SetDefaults(Modes),
@@ -123,8 +125,9 @@ fn transaction_modes(modes: &[ast::TransactionMode]) -> Result<Modes> {
 
 fn set_statement(set: &ast::Set) -> Result<Utility> {
     Ok(match set {
-        ast::Set::SetTransaction { snapshot: Some(_), .. } => {
-            return Err(not_supported("SET TRANSACTION SNAPSHOT"));
+        ast::Set::SetTransaction { snapshot: Some(value), .. } => {
+            let identifier = value.value.clone().into_string();
+            Utility::ImportSnapshot(identifier.ok_or_else(|| crate::syntax_error::near(&value.to_string()))?)
         }
         ast::Set::SetTransaction { modes, session: true, .. } => {
             Utility::SetDefaults(transaction_modes(modes)?)

@@ -8,7 +8,7 @@ use super::foreign_key::{ForeignKeyClause, foreign_key};
 use super::generation::{NewGeneration, bind_generations};
 use super::index::{NewIndex, index_kind, new_index};
 use super::sequence::{
-    SequenceOwner, counted_type, identity_sequence, sequence, sequence_owner, serial_type,
+    OwnSequence, SequenceOwner, counted_type, identity_sequence, sequence, sequence_owner, serial_type,
 };
 use super::user_type::{self, TypeChange};
 use crate::altered_sequence::alteration;
@@ -148,7 +148,7 @@ pub(crate) struct NewTable {
     pub temporary: bool,
     pub definition: TableDefinition,
     /// Those by which columns count, with the columns' positions. Names are chosen when it runs.
-    pub sequences: Vec<(usize, SequenceDefinition)>,
+    pub sequences: Vec<OwnSequence>,
     pub foreign_keys: Vec<ForeignKeyClause>,
     /// Positions of indexes whose names were not given: another one is chosen where that is taken.
     pub unnamed: Vec<usize>,
@@ -537,7 +537,7 @@ pub(crate) fn table_key(constraint: &TableConstraint) -> Result<Option<Key>> {
 pub(crate) struct NewColumn {
     pub keys: Vec<Key>,
     /// Those by which columns count, with their positions.
-    pub sequences: Vec<(usize, SequenceDefinition)>,
+    pub sequences: Vec<OwnSequence>,
     /// Conditions, with their names if they have one.
     pub checks: Vec<(Option<String>, Expr)>,
     pub foreign_keys: Vec<ForeignKeyClause>,
@@ -609,7 +609,7 @@ fn add_plain_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Res
     let data_type = serial.map_or_else(|| column_type(&column.data_type), Ok)?;
     let mut definition = ColumnDefinition::new(name.clone(), data_type);
     definition.nullable = serial.is_none();
-    let mut counted = serial.map(|data_type| sequence(String::new(), data_type, &[])).transpose()?;
+    let mut counted = serial.map(|data_type| identity_sequence(data_type, None)).transpose()?;
     for (at, option) in column.options.iter().enumerate() {
         let constraint = option.name.as_ref().map(folded);
         match &option.option {
@@ -668,7 +668,7 @@ fn add_plain_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Res
     if !generations.is_empty() && (definition.default.is_some() || counted.is_some()) {
         return Err(contradiction("both default and generation expression", &name, &table.name));
     }
-    sequences.extend(counted.map(|sequence| (table.columns.len(), sequence)));
+    sequences.extend(counted.map(|sequence| OwnSequence { column: table.columns.len(), ..sequence }));
     table.columns.push(definition);
     Ok(NewColumn { keys, sequences, checks, foreign_keys, generations })
 }

@@ -45,7 +45,7 @@ pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use locked::tables_of;
 pub(crate) use lookup::{Aggregate, AggregateKind, Grouping, LookupPlan, LookupStep};
 pub(crate) use select::SelectPlan;
-pub(crate) use sequence::{SequenceOwner, altered, identity_sequence};
+pub(crate) use sequence::{OwnSequence, SequenceOwner, altered, identity_sequence};
 pub(crate) use target::ViewCheck;
 pub(crate) use user_type::{LabelPlace, TypeChange};
 pub(crate) use with::{LastStep, WithPlan};

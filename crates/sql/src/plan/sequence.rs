@@ -2,8 +2,20 @@
 
 use crate::expression::types::data_type;
 use crate::name::{folded, not_supported, qualified};
+use crate::sequence_options::cache;
 use ankerdb_engine::{DataType, Error, QualifiedName, Result, SequenceDefinition, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr, SequenceOptions};
+
+/// A sequence that a column counts by.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnSequence {
+    /// The column's position.
+    pub column: usize,
+    /// The name that it is to have; `None` for one made of the table's and the column's.
+    pub name: Option<QualifiedName>,
+    /// All of it but its name, its schema and its owner.
+    pub definition: SequenceDefinition,
+}
 
 /// A sequence with options; the name is the caller's.
 pub(super) fn sequence(
@@ -19,11 +31,7 @@ pub(super) fn sequence(
             SequenceOptions::MinValue(number) => minimum = number.as_ref().map(self::number).transpose()?,
             SequenceOptions::MaxValue(number) => maximum = number.as_ref().map(self::number).transpose()?,
             SequenceOptions::StartWith(number, _) => start = Some(self::number(number)?),
-            // Numbers are not taken ahead, so none is lost with a session.
-            SequenceOptions::Cache(number) if self::number(number)? > 0 => {}
-            SequenceOptions::Cache(number) => {
-                return Err(invalid(&format!("CACHE ({number}) must be greater than zero")));
-            }
+            SequenceOptions::Cache(number) => check_cache(number)?,
             SequenceOptions::Cycle(no) => sequence.cycle = !no,
         }
     }
@@ -56,10 +64,7 @@ pub(crate) fn altered(
                 maximum = Some(number.as_ref().map(self::number).transpose()?);
             }
             SequenceOptions::StartWith(number, _) => sequence.start = self::number(number)?,
-            SequenceOptions::Cache(number) if self::number(number)? > 0 => {}
-            SequenceOptions::Cache(number) => {
-                return Err(invalid(&format!("CACHE ({number}) must be greater than zero")));
-            }
+            SequenceOptions::Cache(number) => check_cache(number)?,
             SequenceOptions::Cycle(no) => sequence.cycle = !no,
         }
     }
@@ -99,15 +104,21 @@ pub(super) fn sequence_owner(owner: &ast::ObjectName) -> Result<SequenceOwner> {
     }
 }
 
-/// The sequence of an identity column.
+/// The sequence of an identity column, whose position is the caller's.
 pub(crate) fn identity_sequence(
     data_type: DataType,
     options: Option<&[SequenceOptions]>,
-) -> Result<SequenceDefinition> {
+) -> Result<OwnSequence> {
     if !matches!(data_type, DataType::SmallInt | DataType::Integer | DataType::BigInt) {
         return Err(invalid("identity column type must be smallint, integer, or bigint"));
     }
-    sequence(String::new(), data_type, options.unwrap_or(&[]))
+    let options = options.unwrap_or(&[]);
+    let named = |option: &SequenceOptions| match option {
+        SequenceOptions::Cache(number) => cache(&number.to_string()).1,
+        _ => None,
+    };
+    let name = options.iter().find_map(named).map(qualified).transpose()?;
+    Ok(OwnSequence { column: 0, name, definition: sequence(String::new(), data_type, options)? })
 }
 
 /// The type that `CREATE SEQUENCE ... AS` names.
@@ -129,8 +140,21 @@ pub(super) fn serial_type(named: &ast::DataType) -> Option<DataType> {
     }
 }
 
-fn number(expr: &Expr) -> Result<i64> {
+/// Numbers are not taken ahead, so none is lost with a session.
+fn check_cache(expr: &Expr) -> Result<()> {
     let text = expr.to_string();
+    let (number, _) = cache(&text);
+    match parsed(number)? > 0 {
+        true => Ok(()),
+        false => Err(invalid(&format!("CACHE ({number}) must be greater than zero"))),
+    }
+}
+
+fn number(expr: &Expr) -> Result<i64> {
+    parsed(&expr.to_string())
+}
+
+fn parsed(text: &str) -> Result<i64> {
     text.replace(' ', "").parse().map_err(|_| not_supported(&format!("the number {text} of a sequence")))
 }
 

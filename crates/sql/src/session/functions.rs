@@ -7,11 +7,13 @@ use super::SqlSession;
 use super::setting::{self, Settings};
 use crate::activity::{Activity, Backends, Peer};
 use crate::advisory::{AdvisoryLocks, Hold, LockKey};
-use crate::channels::{Channels, Talk};
+use crate::channels::Talk;
+use crate::engine::SqlEngine;
+use crate::exported::ExportedSnapshots;
 use crate::expression::{LockAction, LockCall, SessionCalls, SessionFunction};
 use crate::name::not_supported;
 use crate::plan::{Modes, Setting};
-use ankerdb_engine::{Database, Error, Interrupt, Result, Value, WaitsFor};
+use ankerdb_engine::{Database, Error, Interrupt, Isolation, Result, Snapshot, SqlState, Value, WaitsFor};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,6 +23,7 @@ pub(super) struct Functions {
     activity: Arc<Activity>,
     lent: Mutex<Lent>,
     locks: Arc<AdvisoryLocks>,
+    snapshots: Arc<ExportedSnapshots>,
     database: Database,
     held: Mutex<Held>,
     /// What the session says on channels, and hears there.
@@ -34,6 +37,20 @@ struct Lent {
     /// The transaction's number, if it was asked for.
     number: Option<u64>,
     changes: Vec<Setting>,
+    exportable: Exportable,
+}
+
+/// The snapshot that the statement's transaction can export.
+#[derive(Default)]
+enum Exportable {
+    /// The statement is not one of those that can.
+    #[default]
+    Nothing,
+    /// The transaction ends with the statement, and what it exports, too.
+    OfStatement,
+    /// There are savepoints.
+    OfSubtransaction,
+    OfBlock(Snapshot),
 }
 
 /// Locks that the session has, each as often as it has taken it.
@@ -42,22 +59,20 @@ struct Held {
     of_session: Vec<Hold>,
     /// In the order in which they were taken.
     of_transaction: Vec<Hold>,
+    /// Identifiers of snapshots that the transaction has exported.
+    exported: Vec<String>,
 }
 
 impl Functions {
-    pub(super) fn new(
-        activity: Arc<Activity>,
-        database: Database,
-        locks: Arc<AdvisoryLocks>,
-        channels: Arc<Channels>,
-    ) -> Functions {
+    pub(super) fn new(activity: Arc<Activity>, engine: &SqlEngine) -> Functions {
         Functions {
             activity,
             lent: Mutex::default(),
-            locks,
-            database,
+            locks: engine.advisory().clone(),
+            snapshots: engine.exported().clone(),
+            database: engine.database().clone(),
             held: Mutex::default(),
-            talk: Talk::new(channels),
+            talk: Talk::new(engine.channels().clone()),
         }
     }
 
@@ -82,6 +97,13 @@ impl Functions {
         let from = mark.min(held.of_transaction.len());
         for hold in held.of_transaction.drain(from..) {
             self.locks.release(self.activity.lock_owner, hold);
+        }
+    }
+
+    /// Nobody can import the snapshots any more that the transaction has exported.
+    pub(super) fn end_exports(&self) {
+        for identifier in std::mem::take(&mut self.held.lock().exported) {
+            self.snapshots.remove(&identifier);
         }
     }
 
@@ -145,6 +167,23 @@ impl Functions {
         Ok(if call.action == LockAction::Take { Value::text("") } else { Value::Boolean(is_taken) })
     }
 
+    fn export_snapshot(&self) -> Result<Value> {
+        let identifier = self.snapshots.new_identifier(self.number());
+        match &self.lent.lock().exportable {
+            Exportable::Nothing => return Err(not_supported("pg_export_snapshot() here")),
+            Exportable::OfSubtransaction => {
+                let message = "cannot export a snapshot from a subtransaction";
+                return Err(Error::new(SqlState::ActiveSqlTransaction, message));
+            }
+            Exportable::OfStatement => {}
+            Exportable::OfBlock(snapshot) => {
+                self.snapshots.add(&identifier, snapshot.clone());
+                self.held.lock().exported.push(identifier.clone());
+            }
+        }
+        Ok(Value::text(identifier))
+    }
+
     /// The number of the transaction, which it has from the first time that it is asked for.
     fn transaction_number(&self) -> Value {
         let mut lent = self.lent.lock();
@@ -195,6 +234,7 @@ impl SessionCalls for Functions {
                 self.talk.say(channel, payload)?;
                 Ok(Value::text(""))
             }
+            (Call::ExportSnapshot, []) => self.export_snapshot(),
             (Call::UnlockAll, []) => {
                 self.release_all_of_session();
                 Ok(Value::text(""))
@@ -208,6 +248,7 @@ impl Drop for Functions {
     fn drop(&mut self) {
         self.release_since(0);
         self.release_all_of_session();
+        self.end_exports();
     }
 }
 
@@ -243,7 +284,7 @@ impl SqlSession {
     ) -> Result<T> {
         let (settings, modes) = (Some(self.settings.clone()), self.block.modes());
         let number = self.block.number.filter(|_| self.block.is_open());
-        *self.functions.lent.lock() = Lent { settings, modes, number, changes: Vec::new() };
+        *self.functions.lent.lock() = Lent { settings, modes, number, ..Lent::default() };
         self.calls_session = true;
         let done = body(self);
         self.calls_session = false;
@@ -257,5 +298,57 @@ impl SqlSession {
             self.end_talk(done.is_ok());
         }
         done
+    }
+
+    /// Lends the transaction's snapshot to a statement that may export it. What the client gets to know of it binds the transaction:
+    /// it does not begin again.
+    pub(super) fn lend_snapshot(&mut self) {
+        let exportable = if !self.block.is_open() {
+            Exportable::OfStatement
+        } else if !self.block.savepoints.is_empty() {
+            Exportable::OfSubtransaction
+        } else {
+            let transaction = self.block_transaction();
+            Exportable::OfBlock(match transaction.isolation() {
+                Isolation::RepeatableRead | Isolation::Serializable => transaction.snapshot(),
+                // That of the statement.
+                _ => self.session.database().snapshot(),
+            })
+        };
+        self.functions.lent.lock().exportable = exportable;
+    }
+
+    /// SET TRANSACTION SNAPSHOT: the transaction reads what another one reads that is open, or was when it was asked.
+    ///
+    /// # Errors
+    /// 25001 if the transaction has begun; 0A000 below REPEATABLE READ, and for a SERIALIZABLE one that may write; 22023 for what is
+    /// no snapshot's identifier.
+    pub(super) fn import_snapshot(&mut self, identifier: &str) -> Result<()> {
+        if !self.block.can_import() {
+            let message = "SET TRANSACTION SNAPSHOT must be called before any query";
+            return Err(Error::new(SqlState::ActiveSqlTransaction, message));
+        }
+        let modes = self.block.modes();
+        let isolation = modes.isolation.unwrap_or(self.settings.default_isolation);
+        let refused = match isolation {
+            Isolation::ReadUncommitted | Isolation::ReadCommitted => {
+                "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ"
+            }
+            Isolation::Serializable if !modes.read_only.unwrap_or(self.settings.default_read_only) => {
+                "a snapshot-importing transaction at isolation level SERIALIZABLE must be READ ONLY"
+            }
+            _ => "",
+        };
+        if !refused.is_empty() {
+            return Err(Error::new(SqlState::FeatureNotSupported, refused));
+        }
+        let snapshot = self.runner.engine.exported().find(identifier)?;
+        match self.block.is_open() {
+            true => self.begin_block_at(isolation, &snapshot),
+            false => {
+                self.warn_of_no_block();
+                Ok(())
+            }
+        }
     }
 }

@@ -40,7 +40,7 @@ use crate::copy;
 use crate::deadline::Deadline;
 use crate::engine::SqlEngine;
 use crate::execute::{self, Done};
-use crate::expression::fold;
+use crate::expression::{SessionFunction, fold};
 use crate::olap::OlapPlan;
 use crate::parse::{self, ParameterNames, Statement};
 use crate::plan::{InsertSource, LookupPlan, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
@@ -129,9 +129,7 @@ impl SqlSession {
         let activity = Arc::new(Activity::new(cancel.interrupt().clone(), engine.advisory().new_owner()));
         let tables = HeldTableLocks::new(engine.olap().live().tables.clone(), activity.lock_owner);
         let publisher = Publisher::new(activity.clone(), engine.activities().clone());
-        let (database, advisory) = (engine.database().clone(), engine.advisory().clone());
-        let functions = Functions::new(activity.clone(), database, advisory, engine.channels().clone());
-        let functions = Arc::new(functions);
+        let functions = Arc::new(Functions::new(activity.clone(), &engine));
         let sequences = Arc::new(SessionSequences::new(engine.database().clone(), functions.clone()));
         let path = settings.path.clone();
         sequences.look_along(path.clone());
@@ -298,7 +296,12 @@ impl SqlSession {
         if !prepared.calls_session() {
             return self.execute_tries(prepared, parameters);
         }
-        self.calling_session(|session| session.execute_tries(prepared, parameters))
+        self.calling_session(|session| {
+            if SessionFunction::ExportSnapshot.may_be_in(&prepared.statement().sql) {
+                session.lend_snapshot();
+            }
+            session.execute_tries(prepared, parameters)
+        })
     }
 
     /// Lets the next statement see what others have defined, along the path that is set.

@@ -13,7 +13,7 @@ use crate::plan::{Definition, Modes, Planned, Utility};
 use crate::prepared::Prepared;
 use crate::session_sequences::SessionSequences;
 use crate::{Outcome, Statement, TransactionStatus};
-use ankerdb_engine::{Definitions, Error, Isolation, Result, SqlState, Transaction, Value};
+use ankerdb_engine::{Definitions, Error, Isolation, Result, Snapshot, SqlState, Transaction, Value};
 use std::sync::Arc;
 
 /// The kind of the open block.
@@ -51,6 +51,11 @@ impl Block {
 
     pub(super) fn modes(&self) -> Modes {
         self.modes
+    }
+
+    /// Whether the transaction could still read another snapshot than that of its begin.
+    pub(super) fn can_import(&self) -> bool {
+        self.transaction.is_none() && self.savepoints.is_empty()
     }
 
     /// Puts back whether the transaction can write, as it was at a savepoint.
@@ -153,6 +158,7 @@ impl SqlSession {
         self.leave_settings(settings, is_committed);
         self.end_cursors(is_committed);
         self.functions.release_since(0);
+        self.functions.end_exports();
         self.tables.release_since(0);
         self.end_talk(is_committed);
         drop(turn);
@@ -212,6 +218,7 @@ impl SqlSession {
     pub(super) fn forget_transaction(&mut self) {
         drop(self.take_definitions());
         self.block.transaction = None;
+        self.functions.end_exports();
     }
 
     pub(super) fn take_definitions(&mut self) -> Option<Definitions> {
@@ -242,12 +249,25 @@ impl SqlSession {
         if self.block.transaction.is_none() {
             let isolation = self.block.modes.isolation.unwrap_or(self.settings.default_isolation);
             self.block.transaction = Some(self.begin_engine(isolation));
+            // Which the default has no say in any more.
+            self.block.modes.isolation = Some(isolation);
         }
         // SET may have changed them since.
         let limits = self.limits();
         let transaction = self.block.transaction.as_mut().expect("begun above");
         limits.set_on(transaction);
         transaction
+    }
+
+    /// Begins the block's transaction to read what a snapshot shows. What it reads at SERIALIZABLE needs no validation: it writes
+    /// nothing, so it takes place as of the snapshot.
+    pub(super) fn begin_block_at(&mut self, isolation: Isolation, snapshot: &Snapshot) -> Result<()> {
+        let mut transaction = self.session.begin_at(snapshot)?;
+        self.limits().set_on(&mut transaction);
+        self.block.transaction = Some(transaction);
+        // Which it cannot change any more.
+        self.block.modes.isolation = Some(isolation);
+        Ok(())
     }
 
     /// When the block's transaction began.
@@ -353,11 +373,12 @@ impl SqlSession {
             Utility::SetTransaction(modes) => {
                 match self.block.is_open() {
                     true => self.set_modes(*modes)?,
-                    false => self.warn(
-                        SqlState::NoActiveSqlTransaction,
-                        "SET TRANSACTION can only be used in transaction blocks",
-                    ),
+                    false => self.warn_of_no_block(),
                 }
+                tag("SET")
+            }
+            Utility::ImportSnapshot(identifier) => {
+                self.import_snapshot(identifier)?;
                 tag("SET")
             }
             Utility::LockTables(lock) => {
@@ -429,14 +450,20 @@ impl SqlSession {
         self.set_modes(modes)
     }
 
+    /// SET TRANSACTION that changes nothing.
+    pub(super) fn warn_of_no_block(&mut self) {
+        let message = "SET TRANSACTION can only be used in transaction blocks";
+        self.warn(SqlState::NoActiveSqlTransaction, message);
+    }
+
     fn set_modes(&mut self, modes: Modes) -> Result<()> {
         if let Some(isolation) = modes.isolation {
             if !self.block.savepoints.is_empty() {
                 let message = "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction";
                 return Err(Error::new(SqlState::ActiveSqlTransaction, message));
             }
-            if self.block.transaction.as_ref().is_some_and(|transaction| transaction.isolation() != isolation)
-            {
+            let of_now = self.block.modes.isolation.unwrap_or(self.settings.default_isolation);
+            if self.block.transaction.is_some() && of_now != isolation {
                 let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
                 return Err(Error::new(SqlState::ActiveSqlTransaction, message));
             }

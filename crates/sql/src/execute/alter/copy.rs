@@ -10,10 +10,10 @@ use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::default::{default, parsed, resolved};
 use crate::plan::derivation::rederive;
 use crate::plan::generation::{NewGeneration, bind_generations};
-use crate::plan::{ForeignKeyClause, NewColumn, add_column};
+use crate::plan::{ForeignKeyClause, NewColumn, OwnSequence, add_column};
 use ankerdb_engine::{
-    Catalog, Check, ColumnDefinition, DataType, Error, IndexDefinition, NameRef, Result, SequenceDefinition,
-    SqlState, Table, TableDefinition, Transaction, Value,
+    Catalog, Check, ColumnDefinition, DataType, Error, IndexDefinition, NameRef, Result, SqlState, Table,
+    TableDefinition, Transaction, Value,
 };
 use ankerdb_value::assign;
 use datafusion::sql::sqlparser::ast::{self, Expr};
@@ -26,7 +26,7 @@ pub(super) struct Rewriting {
     /// Of each column: where it comes from.
     sources: Vec<Source>,
     /// Those by which new columns count.
-    sequences: Vec<(usize, SequenceDefinition)>,
+    sequences: Vec<OwnSequence>,
     /// Of new columns: conditions with their names.
     checks: Vec<(Option<String>, Expr)>,
     /// Of new columns.
@@ -125,8 +125,8 @@ impl Rewriting {
         for columns in keys.chain(definition.referenced_by.iter_mut().map(|side| &mut side.columns)) {
             columns.iter_mut().for_each(|column| *column = moved(*column));
         }
-        self.sequences.retain(|(column, _)| *column != position);
-        self.sequences.iter_mut().for_each(|(column, _)| *column = moved(*column));
+        self.sequences.retain(|sequence| sequence.column != position);
+        self.sequences.iter_mut().for_each(|sequence| sequence.column = moved(sequence.column));
         Ok(())
     }
 
@@ -288,7 +288,7 @@ impl Rewriting {
         let (tested, untested) =
             std::mem::take(&mut self.definition.checks).into_iter().partition(|check| check.is_validated);
         self.definition.checks = tested;
-        let (definition, sequences) = counted(&self.definition, &self.sequences, &catalog);
+        let (definition, sequences) = counted(&self.definition, &self.sequences, &catalog)?;
         let moved = |column| self.sources.iter().position(|source| source.former() == Some(column));
         let new = defining.definitions.replace_table(old, definition, moved)?;
         for sequence in sequences {

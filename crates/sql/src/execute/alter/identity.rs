@@ -1,7 +1,7 @@
 //! Identity of columns: added, changed, dropped. The column's sequence goes along.
 
 use super::{Altering, column};
-use crate::execute::defining::{Defining, numbered};
+use crate::execute::defining::{Defining, name_beside, numbered};
 use crate::execute::sequence::{check_last, drop_sequence};
 use crate::identity_actions::IdentityAction;
 use crate::plan::default::next_value;
@@ -51,12 +51,20 @@ impl Altering<'_, '_> {
         }
         let catalog = self.catalog()?;
         let is_taken = |name: &str| catalog.has_relation(NameRef::In(definition.schema, name));
-        let own = numbered(format!("{}_{name}_seq", definition.name), is_taken);
+        let given = sequence.name.as_ref().map(|name| name_beside(name, definition.schema, &catalog));
+        let own = given
+            .transpose()?
+            .unwrap_or_else(|| numbered(format!("{}_{name}_seq", definition.name), is_taken));
         added.identity = Some(identity);
         added.default = Some(next_value(&own));
         let owner = Some((RelationName::new(definition.schema, definition.name.as_str()), position));
         let (schema, name) = (definition.schema, own);
-        self.defining.definitions.create_sequence(SequenceDefinition { schema, name, owner, ..sequence })?;
+        self.defining.definitions.create_sequence(SequenceDefinition {
+            schema,
+            name,
+            owner,
+            ..sequence.definition
+        })?;
         self.redefine(definition)
     }
 
