@@ -23,16 +23,21 @@ fn insert_all(client: &mut Client) -> Result<()> {
     (0..ROWS).try_for_each(|id| client.transaction.insert(&table, item(id, 0, 0, 0)).map(drop))
 }
 
-/// Raises the interrupt a while after the work has begun; returns what the work ended with, and how long after.
-fn interrupted(cause: Cause, mut work: impl FnMut(&Interrupt) -> Error) -> (Error, Duration) {
+/// Raises the interrupt a while after the work on what was prepared has begun; returns what the work ended with, and how long after.
+fn interrupted<C>(
+    cause: Cause,
+    prepare: impl FnOnce(&Interrupt) -> C,
+    work: impl FnOnce(&mut C) -> Error,
+) -> (Error, Duration) {
     let interrupt = Interrupt::new();
+    let mut prepared = prepare(&interrupt);
     std::thread::scope(|scope| {
         let raising = scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(20));
             interrupt.raise(cause);
             Instant::now()
         });
-        let error = work(&interrupt);
+        let error = work(&mut prepared);
         (error, raising.join().unwrap().elapsed())
     })
 }
@@ -61,9 +66,10 @@ fn an_endless_update_ends_with_its_session() {
     for (cause, state) in
         [(Cause::Disconnected, SqlState::ConnectionFailure), (Cause::Shutdown, SqlState::AdminShutdown)]
     {
-        let (error, late) = interrupted(cause, |interrupt| {
-            let mut client =
-                Client::begin(&database, &table, Isolation::ReadCommitted).interrupted_by(interrupt);
+        let begin = |interrupt: &Interrupt| {
+            Client::begin(&database, &table, Isolation::ReadCommitted).interrupted_by(interrupt)
+        };
+        let (error, late) = interrupted(cause, begin, |client| {
             loop {
                 client.transaction.begin_statement();
                 let updated = client.transaction.scan_table(
@@ -89,11 +95,12 @@ fn an_endless_update_ends_with_its_session() {
 #[test]
 fn a_scan_over_a_transactions_own_rows_can_be_interrupted() {
     let (database, table) = stage();
-    let (error, late) = interrupted(Cause::Request, |interrupt| {
+    let filled = |interrupt: &Interrupt| {
         let mut client = Client::begin(&database, &table, Isolation::Serializable).interrupted_by(interrupt);
-        if let Err(error) = insert_all(&mut client) {
-            return error;
-        }
+        insert_all(&mut client).unwrap();
+        client
+    };
+    let (error, late) = interrupted(Cause::Request, filled, |client| {
         loop {
             if let Err(error) = client.ids_by_range(0, 0) {
                 return error;
