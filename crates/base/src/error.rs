@@ -176,6 +176,10 @@ sql_states! {
     DiskFull = "53100",
     /// What was stored is damaged.
     DataCorrupted = "XX001",
+    /// RAISE in a DO block.
+    RaiseException = "P0001",
+    /// A DO block that ends the transaction that it is a part of.
+    InvalidTransactionTermination = "2D000",
     /// An index and its table say different things.
     IndexCorrupted = "XX002",
     /// A clause names a column, or columns, that it cannot use.
@@ -332,6 +336,13 @@ impl Error {
     #[must_use]
     pub fn with_position(mut self, position: usize) -> Error {
         self.0.place.position = Some(position);
+        self
+    }
+
+    /// The error without a place in the client's text: what failed is in another one.
+    #[must_use]
+    pub fn without_position(mut self) -> Error {
+        self.0.place.position = None;
         self
     }
 

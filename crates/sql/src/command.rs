@@ -38,6 +38,8 @@ pub(crate) enum Command {
         names: Vec<String>,
         is_deferred: bool,
     },
+    /// DO: the text of its block.
+    Do(String),
     /// The first half of a two-phase commit.
     PrepareTransaction,
     /// COMMIT PREPARED and ROLLBACK PREPARED: the tag, and the name of the transaction.
@@ -124,6 +126,7 @@ impl Command {
             Command::Unlisten(_) => "UNLISTEN",
             Command::Notify { .. } => "NOTIFY",
             Command::Maintain { tag, .. } | Command::EndPrepared { tag, .. } => tag,
+            Command::Do(_) => "DO",
             Command::PrepareTransaction => "PREPARE TRANSACTION",
             Command::SetConstraints { .. } => "SET CONSTRAINTS",
             Command::Close(None) => "CLOSE CURSOR ALL",
@@ -213,7 +216,7 @@ pub(crate) fn read(kind: CommandKind, parser: &mut Parser<'_>) -> Result<Command
         }
         CommandKind::CommitPrepared => reader.end_prepared("COMMIT PREPARED"),
         CommandKind::RollbackPrepared => reader.end_prepared("ROLLBACK PREPARED"),
-        CommandKind::Do => Err(crate::name::not_supported("DO")),
+        CommandKind::Do => reader.block(),
     }
 }
 
@@ -238,6 +241,38 @@ impl Reader<'_, '_> {
             return Err(near(inner.to_string().split(' ').next().unwrap_or_default()));
         }
         Ok(Command::Prepare { name, types, statement: Arc::new(inner) })
+    }
+
+    /// DO, whose language may be named in front of the text or behind it.
+    fn block(&mut self) -> Result<Command> {
+        let (mut text, mut language) = (None, None);
+        loop {
+            if language.is_none() && self.word("language") {
+                language = Some(self.name()?);
+                continue;
+            }
+            text = match self.parser.peek_token().token {
+                Token::DollarQuotedString(quoted) if text.is_none() => Some(quoted.value),
+                Token::SingleQuotedString(quoted) | Token::EscapedStringLiteral(quoted) if text.is_none() => {
+                    Some(quoted)
+                }
+                _ => break,
+            };
+            self.skip();
+        }
+        match language.as_deref().unwrap_or("plpgsql") {
+            "plpgsql" => {}
+            known @ ("sql" | "c" | "internal") => {
+                let message = format!("language \"{known}\" does not support inline code execution");
+                return Err(Error::new(SqlState::FeatureNotSupported, message));
+            }
+            other => {
+                let message = format!("language \"{other}\" does not exist");
+                return Err(Error::new(SqlState::UndefinedObject, message));
+            }
+        }
+        let none = || Error::new(SqlState::SyntaxError, "no inline code specified");
+        text.map(Command::Do).ok_or_else(none)
     }
 
     fn end_prepared(&mut self, tag: &'static str) -> Result<Command> {

@@ -1,6 +1,6 @@
 //! Snapshots that transactions have exported, for others to read the same (`pg_export_snapshot`, `SET TRANSACTION SNAPSHOT`).
 //!
-//! An entry is there for as long as the transaction that has exported it is open; who has imported it by then keeps it readable.
+//! An entry is there for as long as the transaction that has exported it is open; a transaction that has imported it by then keeps it readable.
 
 use ankerdb_engine::{Error, Result, Snapshot, SqlState};
 use parking_lot::Mutex;

@@ -31,6 +31,7 @@ mod copy;
 mod cursor;
 mod deadline;
 mod dialect;
+mod do_block;
 mod domains;
 mod drop_expression;
 mod engine;

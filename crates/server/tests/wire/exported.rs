@@ -39,7 +39,7 @@ fn importers_read_what_the_exporter_reads() {
         assert_eq!(&exporter.run(SUM).text(), own, "{level}");
         writer.run("INSERT INTO t SELECT max(a) + 1, 5 FROM t");
         assert_eq!(importer.run(SUM).text(), before, "{level}");
-        // Who has imported it keeps it.
+        // A transaction that has imported it keeps it.
         exporter.run("COMMIT");
         writer.run("UPDATE t SET b = b + 1");
         assert_eq!(importer.run(SUM).text(), before, "{level}");

@@ -202,9 +202,14 @@ fn east(offset: &impl Offset) -> i64 {
     i64::from(offset.fix().local_minus_utc()) * MICROSECONDS_PER_SECOND
 }
 
-/// Microseconds of `[name][+-]hours[:minutes[:seconds]]`.
+/// Microseconds of `[name][+-]hours[:minutes[:seconds]]`; a name that is not of letters only stands in `<>`.
 fn offset(written: &str) -> Option<i64> {
-    let digits = written.trim_start_matches(|letter: char| letter.is_ascii_lowercase());
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | ':');
+    let quoted = written.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    let digits = match quoted {
+        Some((name, digits)) if !name.is_empty() && name.chars().all(is_of_name) => digits,
+        _ => written.trim_start_matches(|letter: char| letter.is_ascii_lowercase()),
+    };
     let has_sign = digits.starts_with(['+', '-']);
     let (sign, digits) = match digits.strip_prefix('-') {
         Some(digits) => (-1, digits),

@@ -1,13 +1,14 @@
 //! Expressions that are written in simpler ones before anything is planned, the same for both paths: comparisons of rows are
 //! comparisons of their values ([`rows`]), windows that are made of named ones have their clauses ([`windows`]), GROUP BY is one list
 //! of sets ([`grouping`]), DISTINCT ON names expressions ([`distinct`]), BETWEEN SYMMETRIC and patterns before ANY and ALL are what they
-//! are made of ([`between`], [`patterns`]), aggregates in conditions of subqueries are subqueries ([`conditions`]). Forms that the parser takes
+//! are made of ([`between`], [`patterns`]), aggregates in conditions of subqueries are subqueries ([`conditions`]), names in constant lists of objects are numbers ([`object_lists`]). Forms that the parser takes
 //! and PostgreSQL does not are refused ([`refused`]), and so are columns of nobody knows which table ([`references`]).
 
 mod between;
 mod conditions;
 mod distinct;
 mod grouping;
+mod object_lists;
 mod patterns;
 mod references;
 mod refused;
@@ -96,7 +97,8 @@ impl Work for Forms {
         let done = rows::value(expression);
         self.note(done);
         any_bits(expression);
-        if let Some(written) = between::either(expression).or_else(|| patterns::over_items(expression)) {
+        let written = between::either(expression).or_else(|| patterns::over_items(expression));
+        if let Some(written) = written.or_else(|| object_lists::numbers(expression)) {
             *expression = written;
         }
         let done = self.windows.last().map_or(Ok(()), |windows| windows::call(expression, windows));

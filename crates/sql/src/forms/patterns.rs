@@ -58,7 +58,7 @@ fn is_pattern(operator: &BinaryOperator) -> bool {
 }
 
 /// The items of a constant list of texts.
-fn items(text: &str) -> Option<Vec<Expr>> {
+pub(super) fn items(text: &str) -> Option<Vec<Expr>> {
     let list = DataType::System(SystemType::List(ListType::Text));
     let Ok(Value::Array(array)) = parse_text(list, text) else { return None };
     let item = |item: ValueRef<'_>| match item {

@@ -26,7 +26,7 @@ use super::{typing, written};
 use crate::activity::Live;
 use crate::expression::Parameters;
 use crate::expression::types::data_type;
-use crate::name::{DATABASE, undefined_table};
+use crate::name::{DATABASE, folded, undefined_table};
 use crate::system::SystemCatalog;
 use crate::system::oids::{Oids, relation_number};
 use ankerdb_engine::{Catalog, DataType, Error, NameRef, ObjectKind, SqlState, SystemType};
@@ -394,7 +394,7 @@ impl TypePlanner for PostgresTypes {
             Sql::Float(ast::ExactNumberInfo::None | ast::ExactNumberInfo::Precision(25..)) => {
                 ArrowType::Float64
             }
-            Sql::Custom(name, _) => match name.to_string().to_ascii_lowercase().as_str() {
+            Sql::Custom(name, _) => match written_name(name).as_str() {
                 "bpchar" | "pg_catalog.bpchar" => {
                     let field = Field::new("", ArrowType::Utf8View, true);
                     return Ok(Some(Arc::new(with_type(field, data_type(sql).map_err(external)?))));
@@ -419,6 +419,23 @@ impl TypePlanner for PostgresTypes {
             _ => return data_type(sql).map(|_| None).map_err(external),
         };
         Ok(Some(Arc::new(Field::new("", arrow, true))))
+    }
+}
+
+/// The name of a type as it is written without quotes: in the schema of the system, as the words of the language are in no quotes.
+fn written_name(name: &ast::ObjectName) -> String {
+    match name.0.as_slice() {
+        [ast::ObjectNamePart::Identifier(ident)]
+            if ident.quote_style.is_some() && !matches!(ident.value.as_str(), "char" | "bit") =>
+        {
+            format!("pg_catalog.{}", ident.value)
+        }
+        [ast::ObjectNamePart::Identifier(schema), ast::ObjectNamePart::Identifier(ident)]
+            if ident.value != "char" && ident.value != "bit" =>
+        {
+            format!("{}.{}", folded(schema), folded(ident))
+        }
+        _ => name.to_string().to_ascii_lowercase(),
     }
 }
 

@@ -20,8 +20,8 @@ use crate::visit::{Work, visit};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    Value,
+    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, TableFactor, TableWithJoins, Value,
 };
 
 /// Functions that make a document of their first argument.
@@ -93,6 +93,11 @@ fn derived(item: &TableWithJoins, found: &mut Vec<*const Query>) {
 
 fn write_select(scope: &Scope<'_>, around: &[Vec<Relation>], select: &mut Select) {
     let mut rows = Rows { from: scope.relations_of(&select.from), around, queries: 0 };
+    for item in &mut select.projection {
+        if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item {
+            qualify(&rows.from, name);
+        }
+    }
     let names: Vec<Option<String>> = select.projection.iter().map(name_of).collect();
     let before = select.projection.clone();
     visit(select, &mut rows);
@@ -108,6 +113,18 @@ fn write_select(scope: &Scope<'_>, around: &[Vec<Relation>], select: &mut Select
             let alias = Ident::with_quote('"', name);
             *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
         }
+    }
+}
+
+/// Gives the name of a relation in front of `.*` the schema that it has in FROM, as the library looks for the whole of it.
+fn qualify(from: &[Relation], name: &mut ObjectName) {
+    let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
+    let mut meant = from.iter().filter(|relation| relation.name.ends_with(&parts));
+    if let (Some(relation), None) = (meant.next(), meant.next())
+        && relation.name.len() > parts.len()
+    {
+        let parts = relation.name.iter().map(|part| Ident::with_quote('"', part));
+        *name = ObjectName::from(parts.collect::<Vec<_>>());
     }
 }
 
@@ -238,6 +255,13 @@ impl Work for Rows<'_> {
             }
         }
         if let Expr::Function(function) = expression {
+            if let FunctionArguments::List(list) = &mut function.args {
+                for argument in &mut list.args {
+                    if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) = argument {
+                        qualify(&self.from, name);
+                    }
+                }
+            }
             if function_name(function).as_deref() == Some("row") {
                 self.spread(function);
             }

@@ -1,8 +1,9 @@
 //! Transaction control and settings.
 
 use crate::OutputColumn;
-use crate::name::{dotted, folded, not_supported};
+use crate::name::{ROLE, dotted, folded, not_supported, quoted};
 use crate::session::LockedTables;
+use crate::system::is_known_extension;
 use ankerdb_engine::{DataType, Error, Isolation, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr, Statement};
 use std::sync::Arc;
@@ -98,6 +99,23 @@ pub(super) fn utility(statement: &Statement) -> Result<Utility> {
         Statement::Discard { object_type: ast::DiscardObject::SEQUENCES } => Utility::Discard { all: false },
         // Plans are made again when they have to be.
         Statement::Discard { object_type: ast::DiscardObject::PLANS } => Utility::Accepted("DISCARD PLANS"),
+        Statement::CreateExtension(created) => {
+            let name = folded(&created.name);
+            if !is_known_extension(&name) {
+                let message = format!("extension \"{name}\" is not available");
+                let hint = "SELECT * FROM pg_available_extensions shows those that are.";
+                return Err(Error::new(SqlState::FeatureNotSupported, message).with_hint(hint));
+            }
+            Utility::Accepted("CREATE EXTENSION")
+        }
+        Statement::DropExtension(dropped) => {
+            let missing = dropped.names.iter().map(folded).find(|name| !is_known_extension(name));
+            if let Some(name) = missing.filter(|_| !dropped.if_exists) {
+                let message = format!("extension \"{name}\" does not exist");
+                return Err(Error::new(SqlState::UndefinedObject, message));
+            }
+            Utility::Accepted("DROP EXTENSION")
+        }
         other => return Err(not_supported(&command_words(other))),
     })
 }
@@ -161,24 +179,38 @@ fn set_statement(set: &ast::Set) -> Result<Utility> {
         }
         // No role is what a session has.
         ast::Set::SetRole { role_name: None, .. } => Utility::Accepted("SET"),
-        ast::Set::SetRole { .. } => return Err(not_supported("SET ROLE")),
-        ast::Set::SetSessionAuthorization(authorization) => match authorization.kind {
+        ast::Set::SetRole { role_name: Some(role), .. } => {
+            check_role(role)?;
+            Utility::Accepted("SET")
+        }
+        ast::Set::SetSessionAuthorization(authorization) => match &authorization.kind {
             ast::SetSessionAuthorizationParamKind::Default => Utility::Accepted("SET"),
-            ast::SetSessionAuthorizationParamKind::User(_) => {
-                return Err(not_supported("SET SESSION AUTHORIZATION"));
+            ast::SetSessionAuthorizationParamKind::User(role) => {
+                check_role(role)?;
+                Utility::Accepted("SET")
             }
         },
         other => return Err(not_supported(&other.to_string())),
     })
 }
 
+/// 22023 for any role but the one that there is.
+fn check_role(role: &ast::Ident) -> Result<()> {
+    let name = folded(role);
+    if name == ROLE {
+        return Ok(());
+    }
+    let message = format!("role {} does not exist", quoted(&name));
+    Err(Error::new(SqlState::InvalidParameterValue, message))
+}
+
 fn is_local(scope: Option<&ast::ContextModifier>) -> bool {
     scope == Some(&ast::ContextModifier::Local)
 }
 
-/// `SET TIME ZONE INTERVAL '+02:00'`
-fn zone_interval(interval: &ast::Interval) -> Result<String> {
-    match &*interval.value {
+/// The text of `INTERVAL '+02:00' HOUR TO MINUTE`, which is a cast when it comes here.
+fn zone_interval(expr: &Expr) -> Result<String> {
+    match expr {
         Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), .. }) => {
             Ok(format!("{}{text}", crate::words::INTERVAL))
         }
@@ -208,7 +240,8 @@ fn setting_value(values: &[Expr]) -> Result<Option<String>> {
                 other => return Err(invalid_value(&other.to_string())),
             },
             Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => format!("-{expr}"),
-            Expr::Interval(interval) => zone_interval(interval)?,
+            Expr::Interval(interval) => zone_interval(&interval.value)?,
+            Expr::Cast { expr, data_type: ast::DataType::Interval { .. }, .. } => zone_interval(expr)?,
             other => return Err(invalid_value(&other.to_string())),
         });
     }

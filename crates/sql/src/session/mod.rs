@@ -12,6 +12,7 @@ mod autocommit;
 mod cancel;
 mod cursor;
 mod define;
+mod do_block;
 mod explained;
 mod functions;
 mod lasting;

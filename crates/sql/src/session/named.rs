@@ -180,6 +180,7 @@ impl SqlSession {
             Command::Maintain { tag, tables } => self.maintain(tag, tables)?,
             Command::Listen(_) | Command::Unlisten(_) | Command::Notify { .. } => self.talk(command)?,
             Command::SetConstraints { names, is_deferred } => self.set_constraints(names, *is_deferred)?,
+            Command::Do(text) => return self.run_do(text),
             Command::PrepareTransaction => return self.prepare_transaction(),
             Command::EndPrepared { tag, name } => return Err(self.no_prepared(tag, name)),
             Command::Close(None) => self.close_cursors(),

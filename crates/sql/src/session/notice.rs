@@ -148,7 +148,7 @@ impl SqlSession {
         self.tell(Severity::Notice, Error::new(SqlState::SuccessfulCompletion, message));
     }
 
-    fn tell(&mut self, severity: Severity, message: Error) {
+    pub(super) fn tell(&mut self, severity: Severity, message: Error) {
         let asked = self.settings.get("client_min_messages").unwrap_or_default();
         if Severity::at_least(&asked).flatten().is_some_and(|least| severity >= least) {
             self.notices.push(Notice { severity, message });

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// The kind of the open block.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum BlockKind {
+pub(super) enum BlockKind {
     #[default]
     None,
     /// Around several statements of one query string.
@@ -38,6 +38,8 @@ pub(super) struct Block {
     /// What SET has changed.
     pub(super) settings: Option<Box<SettingChanges>>,
     modes: Modes,
+    /// Whether it was begun for the parts of one statement.
+    ends_with_statement: bool,
     began: Option<i64>,
     /// The transaction's number, once it was asked for.
     pub(super) number: Option<u64>,
@@ -47,6 +49,11 @@ impl Block {
     /// Whether statements run in the block's transaction rather than each in its own.
     pub(super) fn is_open(&self) -> bool {
         self.kind != BlockKind::None
+    }
+
+    /// Whether it was begun for the parts of one statement.
+    pub(super) fn ends_with_statement(&self) -> bool {
+        self.ends_with_statement
     }
 
     pub(super) fn modes(&self) -> Modes {
@@ -129,6 +136,25 @@ impl SqlSession {
         if self.block.kind == BlockKind::Implicit {
             // Nothing is committed that could fail.
             let _ = self.end_block(false);
+        }
+    }
+
+    /// Goes on in an explicit block for the parts of a statement: in that of the client, or in one that ends with the statement.
+    pub(super) fn enter_block(&mut self) -> BlockKind {
+        let former = std::mem::replace(&mut self.block.kind, BlockKind::Explicit);
+        self.block.ends_with_statement |= former == BlockKind::None;
+        self.block_now();
+        former
+    }
+
+    /// Ends what [`enter_block`](Self::enter_block) has begun, by a commit if the statement has succeeded.
+    pub(super) fn leave_block(&mut self, former: BlockKind, has_succeeded: bool) -> Result<()> {
+        match former {
+            BlockKind::None => self.end_block(has_succeeded),
+            _ => {
+                self.block.kind = former;
+                Ok(())
+            }
         }
     }
 

@@ -6,8 +6,8 @@
 
 use super::{Definition, nothing};
 use super::{
-    casts, classes, comments, constraints, functions, objects, operator_classes, ranges, sequences, settings,
-    types, user_types, views,
+    casts, classes, comments, constraints, extensions, functions, objects, operator_classes, ranges,
+    sequences, settings, types, user_types, views,
 };
 
 /// The columns of the statistics of tables.
@@ -16,6 +16,12 @@ const TABLE_STATISTICS: &str = "relid oid, schemaname name, relname name, seq_sc
          int8, n_dead_tup int8, n_mod_since_analyze int8, n_ins_since_vacuum int8, last_vacuum timestamptz, \
          last_autovacuum timestamptz, last_analyze timestamptz, last_autoanalyze timestamptz, vacuum_count \
          int8, autovacuum_count int8, analyze_count int8, autoanalyze_count int8";
+
+const INDEX_STATISTICS: &str = "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, idx_scan int8, \
+         idx_tup_read int8, idx_tup_fetch int8";
+
+const TABLE_READS: &str = "relid oid, schemaname name, relname name, heap_blks_read int8, heap_blks_hit int8, idx_blks_read \
+         int8, idx_blks_hit int8, toast_blks_read int8, toast_blks_hit int8, tidx_blks_read int8, tidx_blks_hit int8";
 
 pub(super) const RELATIONS: &[Definition] = &[
     Definition {
@@ -98,7 +104,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         oid: 12081,
         is_view: true,
         columns: "name name, default_version text, installed_version text, comment text",
-        rows: nothing,
+        rows: extensions::available,
     },
     Definition {
         name: "pg_cast",
@@ -205,7 +211,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         is_view: false,
         columns: "oid oid, extname name, extowner oid, extnamespace oid, extrelocatable bool, extversion text, \
          extconfig oid[], extcondition text[]",
-        rows: nothing,
+        rows: extensions::installed,
     },
     Definition {
         name: "pg_foreign_data_wrapper",
@@ -534,11 +540,17 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: views::table_statistics,
     },
     Definition {
+        name: "pg_stat_all_indexes",
+        oid: 12183,
+        is_view: true,
+        columns: INDEX_STATISTICS,
+        rows: views::index_statistics,
+    },
+    Definition {
         name: "pg_stat_user_indexes",
         oid: 12192,
         is_view: true,
-        columns: "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, idx_scan int8, \
-         idx_tup_read int8, idx_tup_fetch int8",
+        columns: INDEX_STATISTICS,
         rows: views::index_statistics,
     },
     Definition {
@@ -547,6 +559,20 @@ pub(super) const RELATIONS: &[Definition] = &[
         is_view: true,
         columns: TABLE_STATISTICS,
         rows: views::table_statistics,
+    },
+    Definition {
+        name: "pg_statio_all_tables",
+        oid: 12170,
+        is_view: true,
+        columns: TABLE_READS,
+        rows: views::table_reads,
+    },
+    Definition {
+        name: "pg_statio_user_tables",
+        oid: 12179,
+        is_view: true,
+        columns: TABLE_READS,
+        rows: views::table_reads,
     },
     Definition {
         name: "pg_statistic_ext",

@@ -20,6 +20,7 @@ mod comments;
 mod constraints;
 mod default_text;
 mod domains;
+mod extensions;
 mod functions;
 mod list;
 mod live;
@@ -39,6 +40,7 @@ mod types;
 mod user_types;
 mod views;
 
+pub(crate) use extensions::is_known as is_known_extension;
 pub(crate) use functions::{SystemFunction, by_name as function, names as function_names};
 pub(crate) use list::shown_list;
 pub(crate) use operator_classes::{operator_class, sortable_collation};

@@ -16,6 +16,9 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("decode", &[Text, Text], Bytea, decode),
     entry("md5", &[Text], Text, md5),
     entry("md5", &[Bytea], Text, md5),
+    // Of the extension pgcrypto.
+    entry("digest", &[Text, Text], Bytea, named_digest),
+    entry("digest", &[Bytea, Text], Bytea, named_digest),
     entry("sha224", &[Bytea], Bytea, |values, _| digest(&crypto::sha224(), bytes(values, 0)?)),
     entry("sha256", &[Bytea], Bytea, |values, _| digest(&crypto::sha256(), bytes(values, 0)?)),
     entry("sha384", &[Bytea], Bytea, |values, _| digest(&crypto::sha384(), bytes(values, 0)?)),
@@ -168,6 +171,35 @@ fn from_escapes(text: &str) -> Result<Vec<u8>> {
         };
     }
     Ok(decoded)
+}
+
+/// The digest by an algorithm that is named, in any case of its letters.
+fn named_digest(values: &[Value], interrupt: &Interrupt) -> Result<Value> {
+    let bytes = match &values[0] {
+        Value::Text(text) => text.as_bytes(),
+        _ => bytes(values, 0)?,
+    };
+    let Value::Text(name) = &values[1] else { return Err(Error::internal("the name of an algorithm")) };
+    match name.to_ascii_lowercase().as_str() {
+        "md5" => {
+            let Value::Text(hex) = md5(&[Value::Bytea(bytes.into())], interrupt)? else {
+                return Err(Error::internal("md5 gives a text"));
+            };
+            let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+            let digest: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
+            digest
+                .map(|digest| Value::Bytea(digest.into()))
+                .ok_or_else(|| Error::internal("md5 is hexadecimal"))
+        }
+        "sha224" => digest(&crypto::sha224(), bytes),
+        "sha256" => digest(&crypto::sha256(), bytes),
+        "sha384" => digest(&crypto::sha384(), bytes),
+        "sha512" => digest(&crypto::sha512(), bytes),
+        _ => {
+            let message = format!("Cannot use \"{name}\": No such hash algorithm");
+            Err(Error::new(SqlState::InvalidParameterValue, message))
+        }
+    }
 }
 
 /// The library's digest of bytes.

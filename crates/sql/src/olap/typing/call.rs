@@ -24,6 +24,12 @@ impl Reader<'_, '_> {
         let is_ours = written::function(name).is_some() && function::is_known(name, operands.len());
         // Functions over arrays are the library's where it has them.
         let takes_values = name.starts_with("concat") || (self.typing.functions)(name).is_none();
+        let operands = match name {
+            "concat" | "concat_ws" | "format" => {
+                operands.into_iter().map(|operand| self.as_shown(operand)).collect::<Result<_>>()?
+            }
+            _ => operands,
+        };
         let operands = match is_ours && takes_values {
             true => operands.into_iter().map(|operand| self.as_array(operand)).collect::<Result<_>>()?,
             false => operands,

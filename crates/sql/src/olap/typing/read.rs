@@ -355,6 +355,10 @@ impl<'r, 't> Reader<'r, 't> {
 
     /// The operator over operands that were read.
     fn applied(&mut self, op: Operator, left: Operand, right: Operand) -> Result<Operand> {
+        let (left, right) = match op {
+            Operator::StringConcat => (self.as_shown(left)?, self.as_shown(right)?),
+            _ => (left, right),
+        };
         let (left, right) = match (left, right) {
             (Operand::Typed(left), Operand::Typed(right)) => (left, right),
             (left, right) => {
@@ -638,15 +642,12 @@ impl<'r, 't> Reader<'r, 't> {
                 return self.cast_to_object(typed, kind);
             }
             (
-                Operand::Typed(Typed {
-                    expression,
-                    data_type: Some(DataType::System(SystemType::Object(kind))),
+                operand @ Operand::Typed(Typed {
+                    data_type: Some(DataType::System(SystemType::Object(_))),
+                    ..
                 }),
                 Some(target),
-            ) if target.is_text() => {
-                let number = Typed::new(expression, OID);
-                self.system_call(output_function(kind), number)?
-            }
+            ) if target.is_text() => self.as_shown(operand)?,
             (Operand::Foreign(foreign), Some(target)) if target.is_text() => {
                 match self.list_type(&foreign)? {
                     Ok(known) => self.leaf(list_text(known, foreign))?,
@@ -721,6 +722,17 @@ impl<'r, 't> Reader<'r, 't> {
             }
             Err(_) => Operand::Foreign(expression),
         })
+    }
+
+    /// An object of the catalog as the text that clients see; other operands as they are.
+    pub(super) fn as_shown(&mut self, operand: Operand) -> Result<Operand> {
+        match operand {
+            Operand::Typed(Typed {
+                expression,
+                data_type: Some(DataType::System(SystemType::Object(kind))),
+            }) => self.system_call(output_function(kind), Typed::new(expression, OID)),
+            other => Ok(other),
+        }
     }
 
     /// A call of a function of the system catalog.

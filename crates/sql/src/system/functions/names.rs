@@ -5,7 +5,7 @@ use crate::name::{name_parts, not_supported};
 use crate::session::setting::{FIXED as FIXED_SETTINGS, is_known as is_setting};
 use crate::system::objects::{OWNER, OWNER_OID};
 use crate::system::quoting::quote_ident;
-use crate::system::{Datum, SchemaEntry, SequenceEntry, SystemCatalog, sequences, types};
+use crate::system::{Datum, PG_CATALOG, SchemaEntry, SequenceEntry, SystemCatalog, sequences, types};
 use ankerdb_engine::{Error, Result, SqlState, Value};
 
 /// Schema and name.
@@ -77,7 +77,16 @@ fn type_by_name(catalog: &SystemCatalog, name: &str) -> Option<u32> {
         };
         let (schema, own) = qualified(items).ok()?;
         let own = format!("{own}{mark}");
-        catalog.user_type_oid(schema.as_deref(), &own).or_else(|| catalog.domain_oid(schema.as_deref(), &own))
+        // In quotes a name of the system's is the same one, but that the word without them is another type.
+        let is_of_system = schema.as_deref().is_none_or(|schema| schema == PG_CATALOG) && items.contains('"');
+        let of_system = is_of_system.then(|| match own.strip_prefix("char") {
+            Some("" | "[]") => types::oid_by_name(&format!("\"char\"{mark}")),
+            _ => types::oid_by_name(&own),
+        });
+        of_system
+            .flatten()
+            .or_else(|| catalog.user_type_oid(schema.as_deref(), &own))
+            .or_else(|| catalog.domain_oid(schema.as_deref(), &own))
     })
 }
 
