@@ -107,7 +107,7 @@ impl Handler {
 /// Reads the text of a block.
 ///
 /// # Errors
-/// `SyntaxError`, `FeatureNotSupported`, `UndefinedObject` for conditions that there are not, `StatementTooComplex`.
+/// `SyntaxError`, `FeatureNotSupported`, `UndefinedObject` for conditions that there are not, `ProgramLimitExceeded`.
 pub(crate) fn read(text: &str) -> Result<Block> {
     let tokens =
         Tokenizer::new(&Postgres, text).tokenize_with_location().map_err(|error| malformed(error.message))?;
@@ -575,6 +575,6 @@ mod tests {
             Some(SqlState::UndefinedObject)
         );
         let deep = format!("{}{}", "BEGIN ".repeat(60), "END; ".repeat(60));
-        assert_eq!(state(&deep), Some(SqlState::StatementTooComplex));
+        assert_eq!(state(&deep), Some(SqlState::ProgramLimitExceeded));
     }
 }
