@@ -106,8 +106,8 @@ pub use ankerdb_transaction::{
 };
 pub use ankerdb_value::{
     Array, ArrayBuilder, ArrayRef, BitLength, Bits, DataType, Decimal, DomainType, ENUM_SLOTS, EnumLife,
-    EnumPlace, EnumState, EnumType, EnumValue, Interval, KEPT_DOMAIN, KEPT_ENUM, Label, ListType, Network,
-    ObjectKind, Packed, PackedRef, PackedType, RangeType, SystemType, TimeTz, Value, ValueRef,
+    EnumPlace, EnumState, EnumType, EnumValue, Interval, ItemLimit, KEPT_DOMAIN, KEPT_ENUM, Label, ListType,
+    Network, ObjectKind, Packed, PackedRef, PackedType, RangeType, SystemType, TimeTz, Value, ValueRef,
 };
 pub use catalog::Catalog;
 pub use check::{CheckProgress, CheckReport, CheckStage, FAULTS_TOLD};

@@ -65,7 +65,11 @@ fn system_type(system: SystemType) -> (u32, i16, i32) {
         SystemType::List(list) => (list_type(list), -1),
         SystemType::Row(row) => (row.oid(), -1),
     };
-    (oid, size, -1)
+    let modifier = match system {
+        SystemType::List(ListType::Limited(limit)) => wire_type(limit.item_type()).modifier,
+        _ => -1,
+    };
+    (oid, size, modifier)
 }
 
 fn list_type(list: ListType) -> u32 {
@@ -95,12 +99,14 @@ fn list_type(list: ListType) -> u32 {
         ListType::Packed(packed) => packed.numbers().1,
         ListType::Enum(labels) => labels.list_oid(),
         ListType::Row(row) => row.list_oid(),
+        ListType::Limited(_) => list_type(list.unlimited()),
     }
 }
 
 /// The number of the type of a list's items.
 pub(crate) fn item_oid(list: ListType) -> u32 {
     match list {
+        ListType::Limited(_) => item_oid(list.unlimited()),
         ListType::Varchar => 1043,
         ListType::Bpchar => 1042,
         other => wire_type(other.item_type()).oid,

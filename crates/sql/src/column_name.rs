@@ -108,6 +108,14 @@ fn first_item(query: &Query) -> Option<&SelectItem> {
 
 /// The name that a type has in PostgreSQL's catalog.
 fn type_name(data_type: &DataType) -> String {
+    if let DataType::Custom(name, _) = data_type
+        && let Some(ObjectNamePart::Identifier(ident)) = name.0.last()
+        && ident.quote_style.is_some()
+        && crate::user_types::name_of_kept(&ident.value).is_none()
+        && crate::domains::by_kept_name(&ident.value).is_none()
+    {
+        return ident.value.clone();
+    }
     let text = data_type.to_string().to_lowercase();
     let (before, behind) = match (text.find('('), text.find(')')) {
         (Some(open), Some(close)) if open < close => (&text[..open], &text[close + 1..]),
@@ -183,5 +191,12 @@ mod tests {
         assert_eq!(name("true"), "?column?");
         assert_eq!(name("1 + 1"), "?column?");
         assert_eq!(name("NOT a"), "?column?");
+    }
+
+    #[test]
+    fn types_in_quotes_give_their_names() {
+        assert_eq!(name(r#"1::"int4""#), "int4");
+        assert_eq!(name(r#"1::pg_catalog."int4""#), "int4");
+        assert_eq!(name(r#"'a'::"char""#), "char");
     }
 }

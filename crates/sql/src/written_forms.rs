@@ -268,7 +268,7 @@ fn write_words(tokens: &mut Vec<TokenWithSpan>) {
         } else if is_named && is(place + 1, "join") && (is(place, "anti") || is(place, "semi")) {
             let name = word(tokens, &significant, place);
             replaced.push((at, vec![Token::make_keyword("AS"), blank(), Token::make_word(&name, Some('"'))]));
-        } else if is_named && is(place, "array") && is_item(&word(tokens, &significant, place - 1)) {
+        } else if is(place, "array") && is_behind_type(tokens, &significant, place) {
             let is_sized = significant.get(place + 1).is_some_and(|&at| tokens[at].token == Token::LBracket);
             let brackets = vec![Token::LBracket, Token::RBracket];
             replaced.push((at, if is_sized { Vec::new() } else { brackets }));
@@ -280,7 +280,22 @@ fn write_words(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Whether a word is a type that ARRAY may stand behind.
+/// Whether what stands before a place is a type that ARRAY may stand behind: `integer`, `varchar(3)`, `timestamp with time zone`.
+fn is_behind_type(tokens: &[TokenWithSpan], significant: &[usize], place: usize) -> bool {
+    let Some(mut last) = place.checked_sub(1) else { return false };
+    if tokens[significant[last]].token == Token::RParen {
+        let opened = |open: &usize| closing(tokens, significant, *open) == Some(last);
+        let open = (last.saturating_sub(LENGTH_TOKENS)..last).rev().find(opened);
+        let Some(before) = open.and_then(|open| open.checked_sub(1)) else { return false };
+        last = before;
+    }
+    matches!(tokens[significant[last]].token, Token::Word(_)) && is_item(&word(tokens, significant, last))
+}
+
+/// The most tokens of a type's length or digits: `(6, 2)`.
+const LENGTH_TOKENS: usize = 4;
+
+/// Whether a word ends the name of a type.
 fn is_item(word: &str) -> bool {
     let types = [
         "smallint",
@@ -298,6 +313,18 @@ fn is_item(word: &str) -> bool {
         "decimal",
         "text",
         "varchar",
+        "char",
+        "character",
+        "varying",
+        "bit",
+        "varbit",
+        "zone",
+        "inet",
+        "cidr",
+        "oid",
+        "name",
+        "dec",
+        "float",
         "boolean",
         "bool",
         "date",

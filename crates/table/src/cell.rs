@@ -174,7 +174,7 @@ impl<'a> Cell<'a> {
             }
             (ValueRef::Bytea(value), DataType::Bytea) => Cell::Bytes(value),
             (ValueRef::Array(array), DataType::System(SystemType::List(list)))
-                if array.list_type() == list =>
+                if array.list_type() == list.unlimited() =>
             {
                 array_cell(array)?
             }

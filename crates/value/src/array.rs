@@ -11,7 +11,8 @@
 //! items has no dimensions. Nothing here knows how arrays are written (`array_text`) or how they compare (`array_order`).
 
 use crate::{
-    DataType, Decimal, EnumType, Interval, ListType, Number, PackedRef, SystemType, Value, ValueRef,
+    DataType, Decimal, EnumType, Interval, ItemLimit, ListType, Number, PackedRef, SystemType, Value,
+    ValueRef,
 };
 use ankerdb_base::{Error, Result, SqlState};
 
@@ -242,15 +243,15 @@ impl<'a> Items<'a> {
             | ListType::Name
             | ListType::Char
             | ListType::Row(_) => ValueRef::Text(std::str::from_utf8(self.bytes()?).ok()?),
-            // Vectors of the catalog are texts.
-            ListType::SmallIntVector | ListType::OidVector => return None,
+            // Vectors of the catalog are texts, and values have no limits.
+            ListType::SmallIntVector | ListType::OidVector | ListType::Limited(_) => return None,
         })
     }
 }
 
 /// The number that stands for a type.
 fn tag(list: ListType) -> u8 {
-    let list = match list {
+    let list = match list.unlimited() {
         ListType::Enum(_) => return TOLD_BEHIND,
         ListType::Row(_) => ListType::Text,
         other => other,
@@ -276,8 +277,9 @@ pub struct ArrayBuilder {
 }
 
 impl ArrayBuilder {
-    /// Without items.
+    /// Without items. A limit of items is not looked at.
     pub fn new(list: ListType) -> ArrayBuilder {
+        let list = list.unlimited();
         ArrayBuilder { list, nulls: Vec::new(), has_null: false, items: Vec::new(), count: 0 }
     }
 
@@ -457,9 +459,26 @@ pub(crate) fn converted(
         // Numerics keep their own digits.
         let converted = match (value, list) {
             (ValueRef::Numeric(_) | ValueRef::Number(_), ListType::Numeric) => value.to_value(),
+            (_, ListType::Numeric) => item(value.to_value(), DataType::Number)?,
             _ => item(value.to_value(), list.item_type())?,
         };
         builder.push((&converted).into())?;
+    }
+    builder.finish_in(&array.dimensions().collect::<Vec<_>>())
+}
+
+/// The array with its items as values of their limited type.
+///
+/// # Errors
+/// Those of `item`, and 54000 if it becomes too large.
+pub(crate) fn limited(
+    array: ArrayRef<'_>,
+    limit: ItemLimit,
+    item: impl Fn(Value, DataType) -> Result<Value>,
+) -> Result<Array> {
+    let mut builder = ArrayBuilder::new(array.list_type());
+    for value in array.items() {
+        builder.push((&item(value.to_value(), limit.item_type())?).into())?;
     }
     builder.finish_in(&array.dimensions().collect::<Vec<_>>())
 }

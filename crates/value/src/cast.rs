@@ -4,7 +4,7 @@
 //! and to every type through its text form; boolean writes `true` and `false` here. Timestamps with and without
 //! time zone convert at UTC. NULL stays NULL. Nothing wraps around; what does not fit is 22003 (22008 for dates).
 
-use crate::array::converted;
+use crate::array::{converted, limited};
 use crate::datetime::{
     DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MICROSECONDS_PER_DAY, MINUS_INFINITY, is_infinite,
     is_infinite_date,
@@ -14,7 +14,8 @@ use crate::float::{check_real, parse_double, parse_real};
 use crate::interval_math::add_to_time;
 use crate::zone::Zone;
 use crate::{
-    Bits, DataType, Decimal, Interval, Number, PackedType, SystemType, TimeTz, Value, format_text, parse_text,
+    Array, Bits, DataType, Decimal, Interval, ListType, Number, PackedType, SystemType, TimeTz, Value,
+    format_text, parse_text,
 };
 use ankerdb_base::{Error, Result, SqlState};
 
@@ -95,6 +96,9 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
                 fit_text(&text, data_type)
             }
         }
+        (Value::Text(text), DataType::System(SystemType::List(ListType::Limited(_)))) => {
+            convert(parse_text(data_type.without_item_limit(), &text)?, data_type, context)
+        }
         (Value::Text(text), _) => parse_text(data_type, &text),
         (value @ Value::BigInt(_), DataType::System(SystemType::Object(_))) => Ok(value),
         (value @ (Value::SmallInt(_) | Value::Integer(_)), DataType::System(system))
@@ -108,12 +112,7 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
                 Err(_) => Err(out_of_range("OID")),
             }
         }
-        (Value::Array(array), DataType::System(SystemType::List(list))) => {
-            match array.borrow().list_type() == list {
-                true => Ok(Value::Array(array)),
-                false => converted(array.borrow(), list, cast).map(Value::Array),
-            }
-        }
+        (Value::Array(array), DataType::System(SystemType::List(list))) => to_list(array, list, context),
         (value, DataType::System(system)) if system.is_text() => fit_text(&text_of(&value), data_type),
         (value, DataType::Text | DataType::Varchar(_) | DataType::Char(_)) => {
             fit_text(&text_of(&value), data_type)
@@ -147,6 +146,21 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
             })
         }
     }
+}
+
+/// An array as one of another type. What is cast to limited items is cut, where what is stored as such must fit.
+fn to_list(array: Array, list: ListType, context: Context) -> Result<Value> {
+    let unlimited = list.unlimited();
+    let array = match array.borrow().list_type() == unlimited {
+        true => array,
+        false => converted(array.borrow(), unlimited, cast)?,
+    };
+    match (list, context) {
+        (ListType::Limited(limit), Context::Cast) => limited(array.borrow(), limit, cast),
+        (ListType::Limited(limit), Context::Assignment) => limited(array.borrow(), limit, assign),
+        _ => Ok(array),
+    }
+    .map(Value::Array)
 }
 
 const TIMETZ: DataType = DataType::Packed(PackedType::TimeTz);

@@ -41,6 +41,35 @@ fn numbers_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn items_have_the_limits_of_their_array() {
+    let list = |item| DataType::System(SystemType::List(ListType::declared(item).unwrap()));
+    let shown = |value: Value| {
+        let mut text = String::new();
+        format_text(&value, DataType::Text, &mut text);
+        text
+    };
+    let short = list(DataType::Varchar(3));
+    assert_eq!(cast(Value::text("{abcde,NULL,b}"), short).map(shown), Ok("{abc,NULL,b}".into()));
+    assert_eq!(
+        refusal(assign(Value::text("{abcde}"), short)),
+        "22001 value too long for type character varying(3)"
+    );
+    let money = list(DataType::Numeric { precision: 5, scale: 2 });
+    for convert in [cast, assign] {
+        assert_eq!(convert(Value::text("{1.005,2}"), money).map(shown), Ok("{1.01,2.00}".into()));
+        let refused = convert(Value::text("{1000}"), money).unwrap_err();
+        assert_eq!(refused.message(), "numeric field overflow");
+    }
+    let Ok(Value::Array(array)) = cast(Value::text("[0:1]={a,b}"), short) else { panic!("not an array") };
+    assert_eq!(
+        (array.borrow().list_type(), shown(Value::Array(array))),
+        (ListType::Varchar, "[0:1]={a,b}".into())
+    );
+    let whole = cast(Value::text("{1,2}"), list(DataType::Integer)).unwrap();
+    assert_eq!(cast(whole, list(DataType::Number)).map(shown), Ok("{1,2}".into()));
+}
+
+#[test]
 fn only_casts_cut_text() {
     for (data_type, name) in [(DataType::Varchar(3), "character varying"), (DataType::Char(3), "character")] {
         assert_eq!(cast(Value::text("abcde"), data_type), Ok(Value::text("abc")));

@@ -83,7 +83,8 @@ impl DataType {
     /// `interval` of all fields, without a precision
     pub const INTERVAL: DataType = DataType::Interval(IntervalLimit::NONE);
 
-    /// The type, of times and intervals without a precision, of bits without a length; others are as they are.
+    /// The type, of times and intervals without a precision, of bits without a length, of arrays without a limit of their items;
+    /// others are as they are.
     pub fn of_any_precision(self) -> DataType {
         match self {
             DataType::Timestamp(_) => DataType::TIMESTAMP,
@@ -91,7 +92,7 @@ impl DataType {
             DataType::Time(_) => DataType::TIME,
             DataType::Interval(_) => DataType::INTERVAL,
             DataType::Packed(packed) => DataType::Packed(packed.of_any_length()),
-            other => other,
+            other => other.without_item_limit(),
         }
     }
 
@@ -159,7 +160,7 @@ impl fmt::Display for DataType {
             DataType::Jsonb => f.write_str("jsonb"),
             DataType::Packed(packed) => write!(f, "{packed}"),
             DataType::Enum(labels) => f.write_str(labels.name()),
-            DataType::System(system) => f.write_str(system.name()),
+            DataType::System(system) => write!(f, "{system}"),
         }
     }
 }

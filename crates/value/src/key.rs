@@ -24,8 +24,11 @@
 //!
 //! A column that cannot be NULL has no marker. Keys cannot be decoded here; the row they lead to has the values.
 
+use crate::cast::number_of;
 use crate::json::comparison_key;
-use crate::{ArrayRef, DataType, Decimal, SystemType, Value, numeric_storage_bits, push_number_key};
+use crate::{
+    ArrayRef, DataType, Decimal, ListType, SystemType, Value, numeric_storage_bits, push_number_key,
+};
 use ankerdb_base::{Error, Result};
 
 const MARK_VALUE: u8 = 0;
@@ -91,7 +94,7 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value, data_type: DataType, nullabl
         }
         (Value::Text(text), DataType::Jsonb) => push_bytes(out, &comparison_key(text)?),
         (Value::Array(array), DataType::System(SystemType::List(list)))
-            if array.borrow().list_type() == list =>
+            if array.borrow().list_type() == list.unlimited() =>
         {
             push_array(out, array.borrow())?;
         }
@@ -144,10 +147,16 @@ pub(crate) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Items before their end, so that an array is less than a longer one that begins like it.
 fn push_array(out: &mut Vec<u8>, array: ArrayRef<'_>) -> Result<()> {
-    let item_type = array.list_type().item_type();
+    let (item_type, is_numeric) = (array.list_type().item_type(), array.list_type() == ListType::Numeric);
     for item in array.items() {
         out.push(MARK_ITEM);
-        push_value(out, &item.to_value(), item_type, true)?;
+        match item.to_value() {
+            // Each with its own scale, so none has the place that a scale would give it.
+            value if is_numeric && !value.is_null() => {
+                push_value(out, &Value::number(&number_of(&value)), DataType::Number, true)?;
+            }
+            value => push_value(out, &value, item_type, true)?,
+        }
     }
     out.push(MARK_END);
     push_integer(out, array.dimensions().len() as i32);

@@ -147,3 +147,17 @@ fn arrays_order_as_their_values_do() {
         }
     }
 }
+
+#[test]
+fn arrays_of_equal_numerics_are_one_key() {
+    let data_type = DataType::System(SystemType::List(crate::ListType::Numeric));
+    let key = |text: &str| {
+        let mut key = Vec::new();
+        push_value(&mut key, &crate::parse_text(data_type, text).unwrap(), data_type, false).unwrap();
+        key
+    };
+    assert_eq!(key("{1.5,2}"), key("{1.500,2.00}"));
+    assert_eq!(key("{1.00000000000000000001}"), key("{1.000000000000000000010}"));
+    let ordered = ["{-1e50}", "{-1}", "{0.1}", "{0.1,5}", "{1e50}", "{Infinity}", "{NaN}", "{NULL}"];
+    assert!(ordered.windows(2).all(|pair| key(pair[0]) < key(pair[1])));
+}

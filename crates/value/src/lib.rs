@@ -23,6 +23,7 @@ mod float;
 mod interval;
 mod interval_math;
 mod interval_text;
+mod item_limit;
 pub mod json;
 mod kept_name;
 mod key;
@@ -62,6 +63,7 @@ pub use enum_type::{ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType, EnumVa
 pub use fit::cut;
 pub use interval::Interval;
 pub use interval_math::age;
+pub use item_limit::ItemLimit;
 pub use kept_name::{KeptName, renamed, renumbered};
 pub use key::{encode_key, push_bigint, push_integer, push_smallint, push_text, push_value};
 pub use number::{

@@ -4,7 +4,9 @@
 //! object is a [`Value::BigInt`](crate::Value), and a name is a text. A list is an [`Array`](crate::Array), or, where an analytical
 //! query has written it already, a text in the form `{1,2}` that clients see. A row is such a text.
 
-use crate::{BitLength, DataType, EnumType, MAX_NUMERIC_PRECISION, PackedType, RangeType, RowType};
+use crate::{
+    BitLength, DataType, EnumType, ItemLimit, MAX_NUMERIC_PRECISION, PackedType, RangeType, RowType,
+};
 use std::fmt;
 
 /// A type that only the system catalog and queries of it have.
@@ -92,6 +94,8 @@ pub enum ListType {
     Enum(EnumType),
     /// Of rows. Its values are arrays of their texts.
     Row(RowType),
+    /// With a limit of its items, such as `varchar(3)[]`: the type of columns and of casts. Its values are those of the type without.
+    Limited(ItemLimit),
 }
 
 /// What items of `numeric[]` are read as: the scale says nothing about them, they keep their own.
@@ -159,10 +163,12 @@ impl ListType {
             ListType::Packed(packed) => DataType::Packed(packed),
             ListType::Enum(labels) => DataType::Enum(labels),
             ListType::Row(row) => DataType::System(SystemType::Row(row)),
+            ListType::Limited(limit) => limit.item_type(),
         }
     }
 
-    /// The array type with items of a type; `None` where there is none here.
+    /// The array type with items of a type, without a limit of them (see [`declared`](Self::declared)); `None` where there is
+    /// none here.
     pub fn of(item: DataType) -> Option<ListType> {
         match item {
             DataType::Numeric { .. } | DataType::Number => Some(ListType::Numeric),
@@ -171,7 +177,10 @@ impl ListType {
             DataType::Enum(labels) => Some(ListType::Enum(labels)),
             DataType::Packed(packed) => Some(ListType::Packed(packed.of_any_length())),
             DataType::System(SystemType::Row(row)) => Some(ListType::Row(row)),
-            other => ListType::ARRAYS.into_iter().find(|list| list.item_type() == other),
+            other => {
+                let item = other.of_any_precision();
+                ListType::ARRAYS.into_iter().find(|list| list.item_type() == item)
+            }
         }
     }
 
@@ -231,7 +240,7 @@ impl SystemType {
         ]
     };
 
-    /// The name as PostgreSQL's `format_type` writes it.
+    /// The name as PostgreSQL's `format_type` writes it, without a limit of items.
     pub fn name(self) -> &'static str {
         match self {
             SystemType::Oid => "oid",
@@ -267,6 +276,7 @@ impl SystemType {
             SystemType::List(ListType::Packed(packed)) => packed.list_name(),
             SystemType::List(ListType::Enum(labels)) => labels.list_name(),
             SystemType::List(ListType::Row(_)) => "record[]",
+            SystemType::List(list @ ListType::Limited(_)) => SystemType::List(list.unlimited()).name(),
             SystemType::Row(_) => "record",
         }
     }
@@ -298,7 +308,10 @@ impl SystemType {
 
 impl fmt::Display for SystemType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        match self {
+            SystemType::List(ListType::Limited(limit)) => write!(f, "{}[]", limit.item_type()),
+            other => f.write_str(other.name()),
+        }
     }
 }
 

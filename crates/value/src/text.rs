@@ -10,7 +10,8 @@ use crate::digits::{push_decimal, push_signed};
 use crate::fit::fit_text;
 use crate::literal::{malformed, trim};
 use crate::{
-    DataType, Decimal, Number, SystemType, Value, ValueRef, array_text, datetime, float, interval_text, json,
+    DataType, Decimal, ListType, Number, SystemType, Value, ValueRef, array_text, assign, datetime, float,
+    interval_text, json,
 };
 use ankerdb_base::{Error, Result, SqlState};
 use std::num::IntErrorKind;
@@ -63,7 +64,8 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
         DataType::Enum(labels) => Value::Enum(labels.value(text)?),
         DataType::System(system) if system.is_number() => Value::BigInt(parse_oid(text)?),
         DataType::System(SystemType::List(list)) if !list.is_vector() => {
-            Value::Array(array_text::parse_array(list, text)?)
+            let array = Value::Array(array_text::parse_array(list.unlimited(), text)?);
+            if let ListType::Limited(_) = list { assign(array, data_type)? } else { array }
         }
         DataType::System(SystemType::Row(_)) => {
             let message = "input of anonymous composite types is not implemented";

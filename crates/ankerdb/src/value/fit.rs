@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 #[cfg(feature = "sql")]
 use ankerdb_engine::Decimal;
-use ankerdb_engine::{DataType, SqlState, SystemType, Value, ValueRef};
+use ankerdb_engine::{DataType, ListType, SqlState, SystemType, Value, ValueRef};
 #[cfg(feature = "sql")]
 use ankerdb_value::MAX_NUMERIC_PRECISION;
 use ankerdb_value::{assign, json};
@@ -80,8 +80,15 @@ fn converted(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
             ValueRef::Text(_),
             DataType::Bytea | DataType::Packed(_) | DataType::System(SystemType::List(_)),
         ) => Err(mismatch(value, data_type)),
-        (ValueRef::Array(array), DataType::System(SystemType::List(list))) if array.list_type() == list => {
-            Ok(value)
+        (ValueRef::Array(array), DataType::System(SystemType::List(list)))
+            if array.list_type() == list.unlimited() =>
+        {
+            // What does not fit its limit as it is would have to be made anew, and lies nowhere.
+            let fits = match list {
+                ListType::Limited(_) => assign(value.to_value(), data_type)? == value.to_value(),
+                _ => true,
+            };
+            if fits { Ok(value) } else { Err(mismatch(value, data_type)) }
         }
         (ValueRef::Text(text), DataType::Json) => {
             json::check(text)?;

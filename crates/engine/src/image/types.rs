@@ -3,9 +3,9 @@
 use super::bytes::{Reader, Writer, damaged};
 use ankerdb_base::Result;
 use ankerdb_value::{
-    Array, ArrayRef, BitLength, DataType, Decimal, DomainType, EnumType, Interval, IntervalLimit, KeptName,
-    ListType, MAX_NUMERIC_PRECISION, Number, ObjectKind, PackedRef, PackedType, Precision, RangeType,
-    RowType, SystemType, Value, renumbered,
+    Array, ArrayRef, BitLength, DataType, Decimal, DomainType, EnumType, Interval, IntervalLimit, ItemLimit,
+    KeptName, ListType, MAX_NUMERIC_PRECISION, Number, ObjectKind, PackedRef, PackedType, Precision,
+    RangeType, RowType, SystemType, Value, renumbered,
 };
 use std::collections::HashMap;
 
@@ -95,6 +95,10 @@ impl StoredTypes {
             LIST_PACKED => ListType::Packed(packed_type(reader)?),
             LIST_ENUM => ListType::Enum(self.labels(reader.u32()?)?),
             LIST_ROW => ListType::Row(self.row_type(reader)?),
+            LIST_LIMITED => {
+                let limit = ItemLimit::by_number(reader.u32()?);
+                ListType::Limited(limit.ok_or_else(|| damaged("a limit of items is none"))?)
+            }
             at => *LISTS.get(usize::from(at)).ok_or_else(|| damaged("a type is unknown"))?,
         })
     }
@@ -187,6 +191,7 @@ const LISTS: [ListType; 22] = [
 const LIST_PACKED: u8 = 100;
 const LIST_ENUM: u8 = 101;
 const LIST_ROW: u8 = 102;
+const LIST_LIMITED: u8 = 103;
 
 fn found<T: Copy>(all: &[T], reader: &mut Reader<'_>) -> Result<T> {
     all.get(usize::from(reader.byte()?)).copied().ok_or_else(|| damaged("a type is unknown"))
@@ -309,6 +314,10 @@ fn push_system_type(out: &mut Writer, system: SystemType) {
                     out.byte(LIST_ROW);
                     push_row_type(out, row);
                 }
+                ListType::Limited(limit) => {
+                    out.byte(LIST_LIMITED);
+                    out.u32(limit.number());
+                }
                 other => push_place(out, &LISTS, &other),
             }
         }
@@ -426,6 +435,8 @@ mod tests {
         all.extend(SystemType::ALL.map(DataType::System));
         all.extend(ListType::ARRAYS.map(|list| DataType::System(SystemType::List(list))));
         all.extend(ListType::ARRAYS.map(ListType::item_type));
+        let limited = [DataType::Varchar(3), DataType::Numeric { precision: 6, scale: 2 }];
+        all.extend(limited.map(|item| DataType::System(SystemType::List(ListType::declared(item).unwrap()))));
         let row = RowType::of(all.iter().copied()).unwrap();
         let nested = RowType::of([DataType::System(SystemType::Row(row)), DataType::Text]).unwrap();
         all.push(DataType::System(SystemType::Row(nested)));

@@ -50,6 +50,7 @@ pub(super) fn make_array(list: ListType, values: Vec<Value>) -> Result<Array> {
         let item = match (&value, list) {
             // Numerics keep their own digits.
             (Value::Numeric(_) | Value::Number(_), ListType::Numeric) => value,
+            (_, ListType::Numeric) => cast(value, DataType::Number)?,
             _ => cast(value, list.item_type())?,
         };
         items.push((&item).into())?;

@@ -159,7 +159,8 @@ impl Relation<'_> {
     fn at(&self, position: usize) -> Bound<Typed> {
         match self.values.map(|values| &values[position]) {
             None => {
-                Ok(Typed::new(Expression::Column(self.offset + position), self.columns[position].data_type))
+                let data_type = self.columns[position].data_type.without_item_limit();
+                Ok(Typed::new(Expression::Column(self.offset + position), data_type))
             }
             Some(Some(value)) => Ok(value.clone()),
             Some(None) => elsewhere("a column of a view that is computed in this way"),
@@ -613,7 +614,7 @@ impl<'a> Binder<'a> {
         } else {
             fold_cast(operand.expression, target)?
         };
-        Ok(Typed::new(expression, target))
+        Ok(Typed::new(expression, target.without_item_limit()))
     }
 
     /// `CAST(operand AS numeric)`: without a scale of its own it keeps what the operand has, and has any length where that is not known.

@@ -63,13 +63,8 @@ fn array_type(whole: &ast::DataType, definition: &ast::ArrayElemTypeDef) -> Resu
     }
     let list = match (&**items, data_type(items)?) {
         (_, array @ DataType::System(SystemType::List(list))) if !list.is_vector() => return Ok(array),
-        (_, DataType::ANY_VARCHAR) => Some(ListType::Varchar),
-        // Lengths and precisions of items are not kept. (Those of `bit[]` have one bit.)
-        (_, DataType::Packed(PackedType::Bit(_))) => None,
-        (_, DataType::Varchar(_) | DataType::Char(_)) => None,
-        (_, item) if item != item.of_any_precision() => None,
-        (items, DataType::Numeric { .. }) if !is_bare_numeric(items) => None,
-        (_, item) => ListType::of(item),
+        (items, DataType::Numeric { .. }) if is_bare_numeric(items) => Some(ListType::Numeric),
+        (_, item) => ListType::declared(item),
     };
     list.map(|list| DataType::System(SystemType::List(list))).ok_or_else(refused)
 }
@@ -127,7 +122,7 @@ pub(crate) fn family(data_type: DataType) -> Family {
         DataType::Packed(packed) => Family::Packed(packed.of_value()),
         DataType::Enum(labels) => Family::Enum(labels),
         DataType::System(system) if system.is_number() => Family::BigInt,
-        DataType::System(SystemType::List(list)) => Family::List(list),
+        DataType::System(SystemType::List(list)) => Family::List(list.unlimited()),
         DataType::System(_) => Family::Text,
     }
 }
@@ -178,6 +173,7 @@ pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
         (Timestamp, Timestamp) | (TimestampTz, TimestampTz) | (Time, Time) | (Interval, Interval) => {
             left.of_any_precision()
         }
+        (List(left), List(right)) if left == right => DataType::System(SystemType::List(left)),
         (Family::Packed(PackedType::BITS), Family::Packed(PackedType::BITS)) => {
             // Each serves as the other, so the first one stays.
             left.of_any_precision()

@@ -94,6 +94,16 @@ pub(crate) fn computed_type(data_type: DataType) -> ArrowType {
     }
 }
 
+/// The type of a column's values in plans: lists of numerics keep the digits of each item.
+pub(crate) fn column_type(data_type: DataType) -> ArrowType {
+    match data_type {
+        DataType::System(SystemType::List(ListType::Numeric)) => {
+            ArrowType::List(Arc::new(Field::new_list_field(wide_type(DataType::Number), true)))
+        }
+        other => computed_type(other),
+    }
+}
+
 /// The items of a list.
 pub(crate) fn item_field(list: ListType) -> Field {
     Field::new_list_field(wide_type(list.item_type()), true)
@@ -108,7 +118,7 @@ pub(crate) fn narrow_type(data_type: DataType) -> ArrowType {
         DataType::Numeric { precision, scale } if precision <= MAX_PRECISION_64 => {
             ArrowType::Decimal64(precision, scale as i8)
         }
-        other => computed_type(other),
+        other => column_type(other),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Casts of lists item by item: of those whose items, before or after, are labels, which Arrow would take for times, and of lists within
 //! lists, which it would write in its own way.
 
-use super::arrow::computed_type;
+use super::arrow::column_type;
 use super::error::external;
 use super::operation::{Operation, by_value};
+use super::value::sql_type;
 use crate::expression::{NoSequences, fold};
 use ankerdb_engine::{DataType, Error, ListType, SystemType};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, new_null_array};
@@ -31,7 +32,7 @@ struct ListCast {
 
 impl ListCast {
     fn cast(&self, lists: &ArrayRef) -> Result<ArrayRef> {
-        let target = computed_type(DataType::System(SystemType::List(self.target)));
+        let target = column_type(DataType::System(SystemType::List(self.target)));
         let (Some(known), ArrowType::List(field)) = (lists.as_list_opt::<i32>(), &target) else {
             return Ok(new_null_array(&target, lists.len()));
         };
@@ -39,14 +40,10 @@ impl ListCast {
             return outer(known, self.cast(known.values())?);
         }
         let (items, rows) = (ColumnarValue::Array(known.values().clone()), known.values().len());
-        let operation = Operation::Cast(self.target.item_type());
-        let items = by_value(
-            &operation,
-            &[items],
-            rows,
-            self.target.item_type(),
-            (&fold::interrupt(), &NoSequences),
-        )?;
+        let item_type = sql_type(field.data_type());
+        let item_type = if item_type == DataType::Number { item_type } else { self.target.item_type() };
+        let operation = Operation::Cast(item_type);
+        let items = by_value(&operation, &[items], rows, item_type, (&fold::interrupt(), &NoSequences))?;
         let cast = ListArray::try_new(
             field.clone(),
             known.offsets().clone(),
@@ -88,7 +85,7 @@ impl ScalarUDFImpl for ListCast {
     }
 
     fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
-        Ok(within(&arguments[0], computed_type(DataType::System(SystemType::List(self.target)))))
+        Ok(within(&arguments[0], column_type(DataType::System(SystemType::List(self.target)))))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -15,7 +15,7 @@
 //! Invariant: a part is read by exactly one partition, once. A scan therefore must not be executed twice;
 //! `reset_state` gives a fresh one where DataFusion repeats a plan (recursive queries).
 
-use super::arrow::{computed_type, identified_batch, narrow_type, wide_type};
+use super::arrow::{column_type, identified_batch, narrow_type, wide_type};
 use super::error::external;
 use super::target::ROW_IDENTITY;
 use super::value::{bound, with_type};
@@ -51,7 +51,7 @@ pub(crate) fn table_schema(columns: &[ColumnDefinition]) -> SchemaRef {
 }
 
 pub(super) fn field(column: &ColumnDefinition) -> Field {
-    Field::new(&column.name, computed_type(column.data_type), column.nullable)
+    Field::new(&column.name, column_type(column.data_type), column.nullable)
 }
 
 /// Which columns a plan sees of a table.
@@ -94,7 +94,8 @@ impl TableHandle {
     }
 
     fn showing(table: Arc<Table>, shown: Shown) -> TableHandle {
-        let schema = shown.schema(&table, |column| with_type(field(column), column.data_type));
+        let schema =
+            shown.schema(&table, |column| with_type(field(column), column.data_type.without_item_limit()));
         let keys = primary_key(&table);
         TableHandle { table, shown, schema, keys }
     }
@@ -261,7 +262,7 @@ impl ScanExec {
 
     /// Whether the output column is stored in fewer bytes than plans see.
     pub(crate) fn is_narrowable(&self, column: usize) -> bool {
-        narrow_type(self.types[column]) != computed_type(self.types[column])
+        narrow_type(self.types[column]) != column_type(self.types[column])
     }
 
     fn fresh(&self) -> ScanExec {

@@ -1,13 +1,16 @@
 //! Arrays as they are stored, as Arrow's lists. Costs a copy of the items.
 
-use super::arrow::item_field;
+use super::arrow::{column_type, digits, item_field};
 use super::value::scalar;
-use ankerdb_engine::{ArrayRef, Error, ListType, Result, ValueRef};
+use ankerdb_engine::{ArrayRef, DataType, Error, ListType, Result, SystemType, ValueRef};
+use ankerdb_value::format_text;
 use datafusion::arrow::array::{
-    Array, ArrayRef as Items, BinaryViewArray, BooleanArray, Date32Array, Float32Array, Float64Array,
-    Int16Array, Int32Array, Int64Array, ListArray, StringViewBuilder, new_empty_array,
+    Array, ArrayRef as Items, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Float32Array,
+    Float64Array, Int16Array, Int32Array, Int64Array, LargeBinaryArray, LargeBinaryBuilder, ListArray,
+    StringViewBuilder, new_empty_array,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::ScalarValue;
 use std::sync::Arc;
 
@@ -23,8 +26,29 @@ pub(super) fn lists(list: ListType, stored: &BinaryViewArray) -> Result<Items> {
     }
     let values = items(list, (0..stored.len()).filter_map(array).flat_map(ArrayRef::items))?;
     let offsets = OffsetBuffer::from_lengths(lengths);
-    let lists = ListArray::try_new(Arc::new(item_field(list)), offsets, values, stored.nulls().cloned());
+    let ArrowType::List(field) = column_type(DataType::System(SystemType::List(list))) else {
+        return Err(Error::internal("a list is none"));
+    };
+    let lists = ListArray::try_new(field, offsets, values, stored.nulls().cloned());
     Ok(Arc::new(lists.map_err(|error| Error::internal(error.to_string()))?))
+}
+
+/// Numerics of any length, each with its digits.
+fn numbers<'a>(items: impl Iterator<Item = ValueRef<'a>>) -> LargeBinaryArray {
+    let mut numbers = LargeBinaryBuilder::new();
+    let mut text = String::new();
+    for item in items {
+        match item {
+            ValueRef::Number(number) => numbers.append_value(number),
+            ValueRef::Null => numbers.append_null(),
+            other => {
+                text.clear();
+                format_text(other, DataType::Number, &mut text);
+                numbers.append_value(&text);
+            }
+        }
+    }
+    numbers.finish()
 }
 
 /// The items of all arrays, behind each other.
@@ -38,7 +62,17 @@ fn items<'a>(list: ListType, items: impl Iterator<Item = ValueRef<'a>>) -> Resul
             })))
         };
     }
-    Ok(match list {
+    Ok(match list.unlimited() {
+        ListType::Numeric if list == ListType::Numeric => Arc::new(numbers(items)),
+        ListType::Numeric if let DataType::Numeric { precision, scale } = list.item_type() => {
+            let numbers = items.map(|item| match item {
+                ValueRef::Numeric(number) => Some(number.unscaled),
+                _ => None,
+            });
+            let numbers = Decimal128Array::from_iter(numbers);
+            let numbers = numbers.with_precision_and_scale(digits(precision), scale as i8);
+            Arc::new(numbers.map_err(|error| Error::internal(error.to_string()))?)
+        }
         ListType::Boolean => plain!(BooleanArray, Boolean),
         ListType::SmallInt => plain!(Int16Array, SmallInt),
         ListType::Integer => plain!(Int32Array, Integer),

@@ -4,7 +4,8 @@
 use super::arrow::{UTC, computed_type, digits, wide_type};
 use super::labels::{self, labels_of};
 use ankerdb_engine::{
-    ArrayRef, BitLength, DataType, EnumType, Error, ListType, PackedType, Result, SystemType, Value, ValueRef,
+    ArrayRef, BitLength, DataType, EnumType, Error, ItemLimit, ListType, PackedType, Result, SystemType,
+    Value, ValueRef,
 };
 use ankerdb_value::{IntervalLimit, Precision, RowType};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit};
@@ -66,6 +67,7 @@ pub(crate) fn with_type(field: Field, data_type: DataType) -> Field {
         DataType::Varchar(length) => format!("varchar {length}"),
         DataType::Char(length) => format!("char {length}"),
         DataType::System(SystemType::List(ListType::Enum(labels))) => format!("labels {}", labels.number()),
+        DataType::System(SystemType::List(ListType::Limited(limit))) => format!("limited {}", limit.number()),
         DataType::System(SystemType::Row(row)) => format!("row {}", row.number()),
         DataType::System(SystemType::List(ListType::Row(row))) => format!("rows {}", row.number()),
         DataType::System(system) => format!("system {system}"),
@@ -117,6 +119,10 @@ pub(crate) fn told_type(field: &Field) -> Option<DataType> {
         ("rows", Ok(number)) => {
             let row = RowType::by_number(number)?;
             Some(DataType::System(SystemType::List(ListType::Row(row))))
+        }
+        ("limited", Ok(number)) => {
+            let limit = ItemLimit::by_number(number)?;
+            Some(DataType::System(SystemType::List(ListType::Limited(limit))))
         }
         ("row", Ok(number)) => RowType::by_number(number).map(|row| DataType::System(SystemType::Row(row))),
         ("system", _) => SystemType::by_name(rest).map(DataType::System),

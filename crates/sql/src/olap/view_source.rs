@@ -4,7 +4,7 @@ use super::scan::field;
 use super::value::with_type;
 use crate::activity::Live;
 use crate::system::oids::Oids;
-use ankerdb_engine::{Catalog, View};
+use ankerdb_engine::{Catalog, ColumnDefinition, View};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::logical_expr::{LogicalPlan, TableSource};
 use std::borrow::Cow;
@@ -23,7 +23,8 @@ pub(crate) struct ViewSource {
 impl ViewSource {
     /// A view of a catalog, not yet bound.
     pub(crate) fn new(view: Arc<View>, catalog: Arc<Catalog>, oids: Arc<Oids>, live: Live) -> ViewSource {
-        let fields = view.columns.iter().map(|column| with_type(field(column), column.data_type));
+        let told = |column: &ColumnDefinition| column.data_type.without_item_limit();
+        let fields = view.columns.iter().map(|column| with_type(field(column), told(column)));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         ViewSource { view, catalog, oids, live, schema, plan: None }
     }

@@ -579,9 +579,9 @@ pub(crate) fn column_type(parsed: &ast::DataType) -> Result<DataType> {
     }
 }
 
-/// Whether columns can have the array type: not those of the catalog, nor numerics, whose digits analytical queries would make equal.
+/// Whether columns can have the array type: not those of the catalog.
 fn has_columns(list: ListType) -> bool {
-    !list.is_vector() && !matches!(list.item_type(), DataType::System(_) | DataType::Numeric { .. })
+    !list.is_vector() && !matches!(list.item_type(), DataType::System(_))
 }
 
 /// Adds a column behind the others, which may be of a domain.

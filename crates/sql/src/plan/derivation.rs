@@ -345,7 +345,9 @@ pub(super) fn is_immutable(expression: &Expression, columns: &[ColumnDefinition]
 /// The type of an expression, where that is told by its outermost part.
 fn type_of(expression: &Expression, columns: &[ColumnDefinition]) -> Option<DataType> {
     match expression {
-        Expression::Column(column) => columns.get(*column).map(|column| column.data_type),
+        Expression::Column(column) => {
+            columns.get(*column).map(|column| column.data_type.without_item_limit())
+        }
         Expression::Cast(_, data_type) | Expression::Call(Function::Library(_, data_type), _) => {
             Some(*data_type)
         }

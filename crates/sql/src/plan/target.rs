@@ -157,7 +157,9 @@ impl Target {
         let mut definitions = self.table.columns().to_vec();
         let mut shown = Shown {
             values: columns
-                .map(|(at, column)| Some(Typed::new(Expression::Column(at), column.data_type)))
+                .map(|(at, column)| {
+                    Some(Typed::new(Expression::Column(at), column.data_type.without_item_limit()))
+                })
                 .collect(),
             ..Shown::default()
         };

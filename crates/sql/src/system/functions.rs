@@ -22,6 +22,7 @@ const REGROLE: DataType = DataType::System(SystemType::Object(ObjectKind::Role))
 const NAMES: DataType = DataType::System(SystemType::List(ListType::Name));
 const TEXTS: DataType = DataType::System(SystemType::List(ListType::Text));
 const CHAR: DataType = DataType::System(SystemType::Char);
+const OIDVECTOR: DataType = DataType::System(SystemType::List(ListType::OidVector));
 const INTEGERS: DataType = DataType::System(SystemType::List(ListType::Integer));
 
 /// The number of the first of these functions.
@@ -90,6 +91,7 @@ const FUNCTIONS: &[SystemFunction] = &[
         takes_null: true,
         ..function("format_type", &[OID, Integer], 2, Text, shown::format_type)
     },
+    function("oidvectortypes", &[OIDVECTOR], 1, Text, shown::types_of_vector),
     function("pg_get_expr", &[Text, OID, Boolean], 2, Text, shown::expression),
     function("pg_get_indexdef", &[OID, Integer, Boolean], 1, Text, shown::index),
     function("pg_get_constraintdef", &[OID, Boolean], 1, Text, shown::constraint),

@@ -221,6 +221,9 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::Jsonb => (3802, -1),
         DataType::Packed(packed) => (packed.numbers().0, packed.length().map_or(-1, |length| length as i32)),
         DataType::Enum(labels) => (labels.oid(), -1),
+        DataType::System(SystemType::List(ListType::Limited(limit))) => {
+            (system_type(SystemType::List(ListType::Limited(limit))), type_of(limit.item_type()).1)
+        }
         DataType::System(system) => (system_type(system), -1),
     }
 }
@@ -265,6 +268,7 @@ fn system_type(system: SystemType) -> u32 {
         SystemType::List(ListType::Packed(packed)) => packed.numbers().1,
         SystemType::List(ListType::Enum(labels)) => labels.list_oid(),
         SystemType::List(ListType::Row(row)) => row.list_oid(),
+        SystemType::List(list @ ListType::Limited(_)) => system_type(SystemType::List(list.unlimited())),
     }
 }
 

@@ -16,6 +16,7 @@ use super::super::value::field_type;
 use crate::expression::library::{BYTES_KEY, Builtin, JSONB_KEY, NUMBER_KEY, row_key_call, row_type};
 use crate::expression::{Function, Temporal, document};
 use crate::olap::error::external;
+use crate::olap::list_order;
 use ankerdb_engine::{DataType, PackedType};
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::{Column, DFSchemaRef, ScalarValue};
@@ -77,9 +78,13 @@ fn is_keyed(field: &Field) -> bool {
     let known = field_type(field);
     matches!(known, Some(DataType::Interval(_) | DataType::Jsonb | DataType::Number))
         || known.is_some_and(|known| row_type(known).is_some())
+        || list_order::is_keyed(field.data_type())
 }
 
 fn key(expression: Expr, field: &Field) -> Expr {
+    if list_order::is_keyed(field.data_type()) {
+        return list_order::key(expression);
+    }
     if let Some(row) = field_type(field).and_then(row_type) {
         let (function, number) = row_key_call(row);
         let number = Expr::Literal(ScalarValue::Int64(number.as_integer()), None);

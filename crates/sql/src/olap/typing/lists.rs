@@ -1,6 +1,8 @@
 //! Arrays in DataFusion's expressions, where they are lists: constants, parameters, and comparisons with their items.
 
-use super::read::{Operand, Reader, boolean, is_unknown};
+use super::keyed::as_number;
+use super::read::{Operand, Reader, boolean, innermost, is_unknown};
+use super::taken::is_of_labels;
 use super::{refused, undefined_function};
 use crate::expression::notation::OVERLAP;
 use crate::expression::quantified::no_array;
@@ -8,9 +10,9 @@ use crate::expression::{Comparison, Expression, Quantifier, Typed, fold, library
 use crate::name::not_supported;
 use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
-use crate::olap::value::{list_type, told_type, with_type};
-use crate::olap::{list_order, quantified};
-use ankerdb_engine::{DataType, Error, ListType, SqlState, SystemType, Value};
+use crate::olap::value::{list_type, sql_type, told_type, with_type};
+use crate::olap::{list_cast, list_order, quantified};
+use ankerdb_engine::{DataType, Error, ItemLimit, ListType, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::error::{DataFusionError, Result};
@@ -76,8 +78,8 @@ impl Reader<'_, '_> {
         let told = self.common_list(lists.iter())?;
         let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, lists));
         self.leaf(match told {
-            Some(list) => told_list(call, list),
-            None => call,
+            Some(list) if list != ListType::Numeric => told_list(call, list),
+            _ => call,
         })
         .map(Some)
     }
@@ -112,7 +114,35 @@ impl Reader<'_, '_> {
             },
             (operand, _) => self.emit(operand),
         });
-        each.collect()
+        let lists = each.collect::<Result<Vec<_>>>()?;
+        self.with_scales(lists)
+    }
+
+    /// Lists of numerics, and items that are put to them, that have several scales: each item keeps its own. Others are as they are.
+    pub(super) fn with_scales(&self, operands: Vec<Expr>) -> Result<Vec<Expr>> {
+        let mut types = Vec::with_capacity(operands.len());
+        for operand in &operands {
+            types.push(operand.get_type(self.schema.as_ref())?);
+        }
+        let item = |known: &ArrowType| match known {
+            ArrowType::List(items) => items.data_type().clone(),
+            known => known.clone(),
+        };
+        let is_numeric = |known: &ArrowType| match known {
+            ArrowType::List(items) => list_type(items.data_type(), None) == Some(ListType::Numeric),
+            ArrowType::Null => true,
+            known => sql_type(known).is_exact(),
+        };
+        let is_one = types.windows(2).all(|pair| item(&pair[0]) == item(&pair[1]));
+        if is_one || !types.iter().all(is_numeric) {
+            return Ok(operands);
+        }
+        let each = operands.into_iter().zip(types).map(|(operand, known)| match (item(&known), known) {
+            (ArrowType::LargeBinary | ArrowType::Null, _) => operand,
+            (_, ArrowType::List(_)) => list_cast::call(operand, ListType::Numeric),
+            _ => as_number(operand),
+        });
+        Ok(each.collect())
     }
 
     /// The type that those of the expressions have which are not NULL, if all are arrays of one type that Arrow's does not tell.
@@ -146,11 +176,14 @@ impl Reader<'_, '_> {
         let (Ok(left_type), Ok(right_type)) = (self.list_type(left)?, self.list_type(right)?) else {
             return Ok(None);
         };
+        let is_native = !list_order::is_keyed(&left.get_type(self.schema.as_ref())?)
+            && !list_order::is_keyed(&right.get_type(self.schema.as_ref())?);
         let comparison = match op {
             Operator::Lt => Comparison::Less,
             Operator::LtEq => Comparison::LessOrEqual,
             Operator::Gt => Comparison::Greater,
             Operator::GtEq => Comparison::GreaterOrEqual,
+            Operator::NotEq if !is_native => Comparison::NotEqual,
             Operator::Eq | Operator::NotEq => Comparison::Equal,
             _ => return Ok(None),
         };
@@ -161,7 +194,7 @@ impl Reader<'_, '_> {
             let hint = "No operator matches the given name and argument types. You might need to add explicit type casts.";
             return Err(external(Error::new(SqlState::UndefinedFunction, message).with_hint(hint)));
         }
-        let is_native = comparison == Comparison::Equal;
+        let is_native = is_native && comparison == Comparison::Equal;
         Ok((!is_native).then(|| list_order::call(comparison, left.clone(), right.clone())))
     }
 
@@ -179,6 +212,44 @@ impl Reader<'_, '_> {
             }
             other => other,
         })
+    }
+
+    /// A cast of what is no value of ours, or to a list.
+    pub(super) fn cast_list(
+        &mut self,
+        operand: Operand,
+        list: Option<ListType>,
+        whole: &Cast,
+    ) -> Result<Operand> {
+        let operand = self.emit(operand)?;
+        let target = match (list, self.list_type(&operand)?) {
+            (Some(target), Ok(own)) if own != target && [own, target].into_iter().any(is_of_labels) => {
+                Some(target)
+            }
+            (Some(target), Err(ArrowType::List(items))) if innermost(items.data_type()).is_some() => {
+                Some(target)
+            }
+            // Each list of numerics has a scale of its own, or its items have.
+            (Some(ListType::Numeric), Ok(ListType::Numeric)) => return self.leaf(operand),
+            (Some(ListType::Numeric), Ok(_)) => Some(ListType::Numeric),
+            _ => None,
+        };
+        self.leaf(match target {
+            Some(target) => list_cast::call(operand, target),
+            None => Expr::Cast(Cast::new_from_field(Box::new(operand), whole.field.clone())),
+        })
+    }
+
+    /// A cast to an array whose items have a limit: to the array without it, and then of each item.
+    pub(super) fn cast_limited(&mut self, operand: &Expr, limit: ItemLimit) -> Result<Operand> {
+        let limited = ListType::Limited(limit);
+        let unlimited = DataType::System(SystemType::List(limited.unlimited()));
+        let field = with_type(Field::new("", computed_type(unlimited), true), unlimited);
+        let list = self.cast(&Cast::new_from_field(Box::new(operand.clone()), Arc::new(field)))?;
+        let cast = list_cast::call(self.emit(list)?, limited);
+        // Numerics tell their type, and have a scale that the type without a limit has not.
+        let is_told = !matches!(limited.unlimited(), ListType::Numeric);
+        self.leaf(if is_told { told_list(cast, limited.unlimited()) } else { cast })
     }
 
     /// `left && right`, of lists.

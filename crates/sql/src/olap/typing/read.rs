@@ -4,7 +4,6 @@ use super::emit::Emitter;
 use super::keyed;
 use super::lists::between_lists;
 use super::set::of_own_scales;
-use super::taken::is_of_labels;
 use super::{Typing, refused, undefined_function};
 use crate::expression::bind::{convert, type_name};
 use crate::expression::notation::OVERLAP;
@@ -14,7 +13,6 @@ use crate::expression::{
 use crate::name::not_supported;
 use crate::olap::arrow::wide_type;
 use crate::olap::error::external;
-use crate::olap::list_cast;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
 use crate::olap::quantified;
 use crate::olap::row_free::without_query;
@@ -363,13 +361,19 @@ impl<'r, 't> Reader<'r, 't> {
             (Operand::Typed(left), Operand::Typed(right)) => (left, right),
             (left, right) => {
                 let (left, right) = self.as_lists(left, right)?;
-                if op != Operator::StringConcat {
-                    self.check_lists(&format!("{op}"), [&left, &right])?;
-                }
                 if let Some(compared) = self.compared_lists(op, &left, &right)? {
                     return self.leaf(compared);
                 }
-                let native = native(op, self.emit(left)?, self.emit(right)?, self.schema)?;
+                let is_concat = op == Operator::StringConcat;
+                if !is_concat {
+                    self.check_lists(&format!("{op}"), [&left, &right])?;
+                }
+                let mut pair = vec![self.emit(left)?, self.emit(right)?];
+                if is_concat {
+                    pair = self.with_scales(pair)?;
+                }
+                let (Some(right), Some(left)) = (pair.pop(), pair.pop()) else { return Err(no_operands()) };
+                let native = native(op, left, right, self.schema)?;
                 return self.leaf(native);
             }
         };
@@ -617,13 +621,16 @@ impl<'r, 't> Reader<'r, 't> {
         }
     }
 
-    fn cast(&mut self, whole: &Cast) -> Result<Operand> {
-        let operand = self.read(&whole.expr)?;
-        let operand = self.as_constant(operand);
+    pub(super) fn cast(&mut self, whole: &Cast) -> Result<Operand> {
         let list = match whole.field.data_type() {
             ArrowType::List(items) => list_type(items.data_type(), told_type(&whole.field)),
             _ => None,
         };
+        if let Some(ListType::Limited(limit)) = list {
+            return self.cast_limited(&whole.expr, limit);
+        }
+        let operand = self.read(&whole.expr)?;
+        let operand = self.as_constant(operand);
         let operand = match (operand, field_type(&whole.field)) {
             (Operand::Typed(Typed { expression: Expression::Literal(Value::Text(text)), .. }), _)
                 if let Some(list) = list =>
@@ -678,24 +685,6 @@ impl<'r, 't> Reader<'r, 't> {
             }
             (operand, _) => self.cast_list(operand, list, whole),
         }
-    }
-
-    /// A cast of what is no value of ours, or to a list.
-    fn cast_list(&mut self, operand: Operand, list: Option<ListType>, whole: &Cast) -> Result<Operand> {
-        let operand = self.emit(operand)?;
-        let target = match (list, self.list_type(&operand)?) {
-            (Some(target), Ok(own)) if own != target && [own, target].into_iter().any(is_of_labels) => {
-                Some(target)
-            }
-            (Some(target), Err(ArrowType::List(items))) if innermost(items.data_type()).is_some() => {
-                Some(target)
-            }
-            _ => None,
-        };
-        self.leaf(match target {
-            Some(target) => list_cast::call(operand, target),
-            None => Expr::Cast(Cast::new_from_field(Box::new(operand), whole.field.clone())),
-        })
     }
 
     /// A name or a number as what stands for an object.
@@ -853,7 +842,7 @@ fn operator(symbol: &str) -> Operator {
 }
 
 /// The type of the lists whose items are no lists, of lists within lists.
-fn innermost(list: &ArrowType) -> Option<ListType> {
+pub(super) fn innermost(list: &ArrowType) -> Option<ListType> {
     let ArrowType::List(items) = list else { return None };
     match items.data_type() {
         within @ ArrowType::List(_) => innermost(within),

@@ -28,6 +28,17 @@ pub(super) fn format_type(catalog: &SystemCatalog, arguments: &[Value]) -> Resul
     }
 }
 
+/// The names of the types whose numbers a vector has.
+pub(super) fn types_of_vector(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let numbers = text(arguments.first()).split_ascii_whitespace();
+    let name = |number: &str| {
+        let number = number.parse().unwrap_or_default();
+        let own = catalog.shown_user_type(number).or_else(|| catalog.shown_domain_of(number));
+        own.unwrap_or_else(|| types::format_type(number, None))
+    };
+    Ok(numbers.map(name).collect::<Vec<_>>().join(", ").into())
+}
+
 /// Expressions are kept as texts.
 pub(super) fn expression(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     Ok(text(arguments.first()).into())
