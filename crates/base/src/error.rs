@@ -82,6 +82,22 @@ sql_states! {
     InvalidRegularExpression = "2201B",
     /// A share of a table that is none.
     InvalidTablesampleArgument = "2202H",
+    /// `.datetime()` of a jsonpath for what is no date or time.
+    InvalidArgumentForSqlJsonDatetimeFunction = "22031",
+    /// A subscript of a jsonpath that is no position of the array.
+    InvalidSqlJsonSubscript = "22033",
+    /// An item of a jsonpath is no number.
+    NonNumericSqlJsonItem = "22036",
+    /// A jsonpath gives another number of items, or other ones, than were wanted.
+    SingletonSqlJsonItemRequired = "22038",
+    /// An item of a jsonpath is no array.
+    SqlJsonArrayNotFound = "22039",
+    /// An object has no such key, or an item of a jsonpath is no object.
+    SqlJsonMemberNotFound = "2203A",
+    /// What has a sign in a jsonpath is no number.
+    SqlJsonNumberNotFound = "2203B",
+    /// An item of a jsonpath is no object.
+    SqlJsonObjectNotFound = "2203C",
     /// A string of bits is longer or shorter than its type says, or than the other one.
     StringDataLengthMismatch = "22026",
     /// A position outside of a byte string.

@@ -10,6 +10,7 @@
 //! - `parse`: checks a text, and notes where its parts are.
 //! - `canonical`: `jsonb` from text. `key`: what documents are compared by.
 //! - `walk`: parts of a text that was checked before. `change`: documents made of others. `contain`: `@>`.
+//! - `path_language`: `jsonpath`.
 //!
 //! Nothing here recurses over the text: the depth of documents is bounded by [`DEPTH_MAX`], not by the stack. (`contain`
 //! does recurse, and has a limit of its own.)
@@ -20,6 +21,7 @@ mod contain;
 mod key;
 mod number;
 mod parse;
+mod path_language;
 mod string;
 mod walk;
 
@@ -34,6 +36,7 @@ pub use change::{
 pub use contain::contains;
 pub use key::comparison_key;
 pub use parse::{DEPTH_MAX, check};
+pub use path_language::{JsonPath, PathFunctions};
 pub use string::{push_string, unescaped};
 pub use walk::{
     Elements, JsonKind, Member, Members, element, elements, exists, field, kind, members, path, scalar_text,

@@ -3,6 +3,7 @@
 use super::string::unescaped;
 use ankerdb_base::Result;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// What a document, or a part of one, is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -189,6 +190,19 @@ pub fn elements(json: &str) -> Option<Elements<'_>> {
 /// The members of an object; `None` if it is none.
 pub fn members(json: &str) -> Option<Members<'_>> {
     (kind(json) == JsonKind::Object).then(|| Members(Parts::of(json)))
+}
+
+/// Where the key and the value of the next part are, for an array or object that is read up to a position: behind a part's value,
+/// or 0. The key of an element is empty.
+pub(super) fn next_part(json: &str, at: usize) -> Option<(Range<usize>, Range<usize>)> {
+    let mut parts = if at == 0 { Parts::of(json) } else { Parts { json, at } };
+    let start = parts.next_start()?;
+    if kind(json) != JsonKind::Object {
+        return Some((start..start, start..value_end(json, start)));
+    }
+    let end = string_end(json, start);
+    let value = blanks(json, blanks(json, end) + 1);
+    Some((start..end, value..value_end(json, value)))
 }
 
 /// The value of an object's key; of the last one, if a `json` has it several times. One pass over the object.
