@@ -118,7 +118,7 @@ impl Appender {
         };
         if missing > 0 {
             let wanted = missing.max(ROOM_BYTES.min(self.shared.segment_bytes / 32));
-            let nudge = || self.shared.pace.nudge();
+            let nudge = || self.shared.pace.hurry();
             match self.shared.room.take(missing, wanted, &nudge, interrupt) {
                 Ok(given) => self.buffer.lock().room += given - missing,
                 Err(error) => {
@@ -177,6 +177,7 @@ impl Appender {
                 return Err(closed());
             }
             interrupt()?;
+            self.shared.pace.hurry();
             std::thread::sleep(Duration::from_millis(1));
         }
         let reservation = self.reserve_or(payload.len(), interrupt)?;

@@ -22,6 +22,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long the flusher leaves commits alone for which nobody waits.
+const PAUSE: Duration = Duration::from_millis(10);
 /// How soon the flusher looks again whether the watermark has passed commits for which nobody waits; longer each time.
 const COVER_SOON: Duration = Duration::from_micros(200);
 const COVER_DOUBLINGS: u32 = 6;
@@ -79,6 +81,9 @@ impl Flusher {
             let is_making = self.make_ahead()?;
             if (has_flushed || is_making) && !self.shared.pace.is_stopping() {
                 idle = 0;
+                if !is_making {
+                    self.shared.pace.pause(PAUSE);
+                }
                 continue;
             }
             idle = idle.saturating_add(1);

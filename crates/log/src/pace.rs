@@ -33,6 +33,11 @@
 //! `pace_model` tries all interleavings, and with each of these steps taken out it finds a waiter that is never woken, or one that is
 //! told too early.
 //!
+//! # A pause
+//! Where nobody waits, there is no hurry: after a flush the flusher pauses for some milliseconds, so that what is committed meanwhile
+//! goes with one flush and not with hundreds. All of it is under the control lock: the flusher pauses only if nobody waits for more
+//! than is durable, and W2, who wants room, and who stops it end the pause. An append does not.
+//!
 //! # Not here
 //! Records of commits for which nobody waits (`synchronous_commit = off`) and that the last W did not cover: the flusher asks to
 //! be woken by the clock then.
@@ -69,8 +74,17 @@ struct Control {
     wanted: u64,
     waiting: usize,
     is_stopping: bool,
+    /// The flusher waits although there may be work.
+    is_pausing: bool,
     /// The flusher has ended; nothing becomes durable any more.
     has_ended: bool,
+}
+
+impl Control {
+    /// Whether somebody waits for more than is durable.
+    fn is_wanted(&self, durable: Timestamp) -> bool {
+        self.waiting > 0 && self.wanted > durable.0
+    }
 }
 
 impl Pace {
@@ -78,7 +92,13 @@ impl Pace {
         Pace {
             durable: AtomicU64::new(durable.0),
             is_asleep: AtomicBool::new(false),
-            control: Mutex::new(Control { wanted: 0, waiting: 0, is_stopping: false, has_ended: false }),
+            control: Mutex::new(Control {
+                wanted: 0,
+                waiting: 0,
+                is_stopping: false,
+                is_pausing: false,
+                has_ended: false,
+            }),
             flusher: Condvar::new(),
             waiters: Condvar::new(),
         }
@@ -119,6 +139,9 @@ impl Pace {
         if !weakened(Step::WaiterWakes) && self.is_asleep.swap(false, Ordering::AcqRel) {
             self.flusher.notify_one();
         }
+        if !weakened(Step::WaiterEndsPause) {
+            self.end_pause(&mut control);
+        }
         while self.durable() < commit && !control.has_ended {
             wait(&self.waiters, &mut control);
         }
@@ -144,8 +167,7 @@ impl Pace {
             true => early_look,
             false => has_work(),
         };
-        let is_wanted = control.waiting > 0 && control.wanted > self.durable().0;
-        if !control.is_stopping && !is_wanted && !look(has_work) {
+        if !control.is_stopping && !control.is_wanted(self.durable()) && !look(has_work) {
             while self.is_asleep.load(Ordering::Acquire) && !control.is_stopping {
                 match longest {
                     Some(longest) => {
@@ -158,6 +180,29 @@ impl Pace {
         }
         self.is_asleep.swap(false, Ordering::AcqRel);
         if control.is_stopping { Turn::Stop } else { Turn::Flush }
+    }
+
+    /// Waits so long if nobody waits for more than is durable, for what else is committed.
+    pub(crate) fn pause(&self, longest: Duration) {
+        let mut control = self.control.lock();
+        if control.is_wanted(self.durable()) || control.is_stopping {
+            return;
+        }
+        control.is_pausing = true;
+        wait_for(&self.flusher, &mut control, longest);
+        control.is_pausing = false;
+    }
+
+    /// Ends a pause: somebody needs the flusher for something else than a flush.
+    pub(crate) fn hurry(&self) {
+        self.nudge();
+        self.end_pause(&mut self.control.lock());
+    }
+
+    fn end_pause(&self, control: &mut Control) {
+        if std::mem::take(&mut control.is_pausing) {
+            self.flusher.notify_one();
+        }
     }
 
     /// Asks the flusher to end.

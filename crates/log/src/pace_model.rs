@@ -10,6 +10,7 @@ use loom::thread;
 use crate::pace::{Pace, Turn};
 use crate::primitive::{AtomicU64, Condvar, Mutex, Ordering, Step, check, check_without, wait, weakened};
 use ankerdb_base::Timestamp;
+use std::time::Duration;
 
 struct Model {
     pace: Pace,
@@ -61,8 +62,15 @@ impl Model {
     }
 
     fn run_flusher(&self) {
+        self.run_flusher_that(false);
+    }
+
+    fn run_flusher_that(&self, pauses: bool) {
         loop {
             self.flush();
+            if pauses {
+                self.pace.pause(Duration::ZERO);
+            }
             let mut has_work = || self.buffers.iter().any(|buffer| !buffer.lock().is_empty());
             if self.pace.rest(None, &mut has_work) == Turn::Stop {
                 break;
@@ -132,6 +140,27 @@ fn reader_and_commit() {
     model.pace.stop();
     flusher.join().unwrap();
     assert_eq!(*model.disk.lock(), [1]);
+}
+
+/// One commit, of which the flusher hears while it pauses, and the end in such a pause.
+fn commit_in_a_pause() {
+    let model = Arc::new(Model::new(1));
+    let flushing = Arc::clone(&model);
+    let flusher = thread::spawn(move || flushing.run_flusher_that(true));
+    model.commit(0, 1);
+    model.pace.stop();
+    flusher.join().unwrap();
+}
+
+#[test]
+fn a_waiter_ends_a_pause() {
+    check(3, commit_in_a_pause);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn a_waiter_that_leaves_the_flusher_its_pause_waits_for_ever() {
+    check_without(Step::WaiterEndsPause, commit_in_a_pause);
 }
 
 #[test]

@@ -90,6 +90,8 @@ pub(crate) enum Step {
     SleepsBeforeItLooks,
     /// A waiter wakes the flusher, although the commit's record was written before.
     WaiterWakes,
+    /// A waiter ends the flusher's pause.
+    WaiterEndsPause,
     /// The flusher wakes waiters under the lock under which they look.
     WakesUnderLock,
     /// The flusher reads the watermark before it takes the buffers.
