@@ -50,7 +50,7 @@ pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMu
                 let message = format!("binary values of type {data_type} are not supported");
                 return Err(Error::new(SqlState::FeatureNotSupported, message));
             }
-            DataType::Jsonb => {
+            DataType::Jsonb | DataType::System(SystemType::JsonPath) => {
                 out.put_u8(JSONB_VERSION);
                 out.put_slice(text.as_bytes());
             }
@@ -233,6 +233,7 @@ pub(crate) fn decode(bytes: &[u8], data_type: DataType) -> Result<Value> {
         DataType::System(SystemType::List(list)) if !list.is_vector() => {
             Value::Array(decode_array(bytes, list)?)
         }
+        DataType::System(SystemType::JsonPath) => decode_versioned(bytes, data_type)?,
         DataType::System(SystemType::Oid) => Value::BigInt(u32::from_be_bytes(fixed(bytes)?).into()),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::System(_) => {
             Value::text(utf8(bytes)?)
@@ -245,18 +246,19 @@ pub(crate) fn decode(bytes: &[u8], data_type: DataType) -> Result<Value> {
         DataType::Bytea => Value::Bytea(bytes.into()),
         DataType::Uuid => Value::Uuid(fixed(bytes)?),
         DataType::Json => parse_text(data_type, utf8(bytes)?)?,
-        DataType::Jsonb => decode_jsonb(bytes)?,
+        DataType::Jsonb => decode_versioned(bytes, data_type)?,
         DataType::Packed(packed) => Value::Packed(packed.from_wire(bytes)?),
         DataType::Enum(labels) => Value::Enum(labels.value(utf8(bytes)?)?),
     })
 }
 
-/// A version, and the document's text.
-fn decode_jsonb(bytes: &[u8]) -> Result<Value> {
+/// A version, and the text of a document or path.
+fn decode_versioned(bytes: &[u8], data_type: DataType) -> Result<Value> {
     match bytes.split_first() {
-        Some((&JSONB_VERSION, text)) => parse_text(DataType::Jsonb, utf8(text)?),
+        Some((&JSONB_VERSION, text)) => parse_text(data_type, utf8(text)?),
         Some((version, _)) => {
-            Err(Error::new(SqlState::InternalError, format!("unsupported jsonb version number {version}")))
+            let message = format!("unsupported {data_type} version number {version}");
+            Err(Error::new(SqlState::InternalError, message))
         }
         None => Err(malformed()),
     }

@@ -18,6 +18,8 @@ pub enum SystemType {
     Name,
     /// `"char"`: a single byte
     Char,
+    /// `jsonpath`: the canonical text of a path of SQL/JSON (see [`JsonPath`](crate::json::JsonPath))
+    JsonPath,
     /// A number that is shown as the name of the object.
     Object(ObjectKind),
     /// A list.
@@ -192,14 +194,15 @@ impl ListType {
 
 impl SystemType {
     /// All of them but rows and the lists of types that users make.
-    pub const ALL: [SystemType; 40] = {
+    pub const ALL: [SystemType; 41] = {
         use ListType as L;
         use ObjectKind as K;
-        use SystemType::{Char, List, Name, Object, Oid};
+        use SystemType::{Char, JsonPath, List, Name, Object, Oid};
         [
             Oid,
             Name,
             Char,
+            JsonPath,
             Object(K::Class),
             Object(K::Type),
             Object(K::Function),
@@ -246,6 +249,7 @@ impl SystemType {
             SystemType::Oid => "oid",
             SystemType::Name => "name",
             SystemType::Char => "\"char\"",
+            SystemType::JsonPath => "jsonpath",
             SystemType::Object(ObjectKind::Class) => "regclass",
             SystemType::Object(ObjectKind::Type) => "regtype",
             SystemType::Object(ObjectKind::Function) => "regproc",

@@ -71,6 +71,7 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
             let message = "input of anonymous composite types is not implemented";
             return Err(Error::new(SqlState::FeatureNotSupported, message));
         }
+        DataType::System(SystemType::JsonPath) => Value::text(json::JsonPath::parse(text)?.to_string()),
         DataType::System(_) => fit_text(text, data_type)?,
     })
 }

@@ -86,6 +86,7 @@ impl StoredTypes {
             4 => SystemType::Object(found(&OBJECTS, reader)?),
             5 => SystemType::List(self.list_type(reader)?),
             6 => SystemType::Row(self.row_type(reader)?),
+            7 => SystemType::JsonPath,
             _ => return Err(damaged("a type is unknown")),
         })
     }
@@ -295,6 +296,7 @@ fn push_system_type(out: &mut Writer, system: SystemType) {
         SystemType::Oid => out.byte(1),
         SystemType::Name => out.byte(2),
         SystemType::Char => out.byte(3),
+        SystemType::JsonPath => out.byte(7),
         SystemType::Object(kind) => {
             out.byte(4);
             push_place(out, &OBJECTS, &kind);

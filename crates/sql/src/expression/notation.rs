@@ -137,6 +137,8 @@ fn of_documents(operator: &BinaryOperator) -> Option<&'static str> {
         BinaryOperator::QuestionPipe => "operator ?|",
         BinaryOperator::QuestionAnd => "operator ?&",
         BinaryOperator::HashMinus => "operator #-",
+        BinaryOperator::AtQuestion => "operator @?",
+        BinaryOperator::AtAt => "operator @@",
         _ => return None,
     })
 }

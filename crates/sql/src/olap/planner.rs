@@ -402,7 +402,7 @@ impl TypePlanner for PostgresTypes {
                 "name" => return Ok(Some(system_type(SystemType::Name))),
                 "\"char\"" => return Ok(Some(system_type(SystemType::Char))),
                 other => match SystemType::by_name(other.strip_prefix("pg_catalog.").unwrap_or(other)) {
-                    Some(system) if system.is_number() || system.is_text() => {
+                    Some(system) if !matches!(system, SystemType::List(_) | SystemType::Row(_)) => {
                         return Ok(Some(system_type(system)));
                     }
                     _ => {

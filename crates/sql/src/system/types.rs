@@ -132,6 +132,8 @@ pub(super) const TYPES: &[TypeEntry] = &[
     t(3927, "_int8range", -1, false, b"bAdx", 3926, 0, 0, (750, "array_in")),
     t(3802, "jsonb", -1, false, b"bUix", 0, 3807, 0, (3806, "jsonb_in")),
     t(3807, "_jsonb", -1, false, b"bAix", 3802, 0, 0, (750, "array_in")),
+    t(4072, "jsonpath", -1, false, b"bUix", 0, 4073, 0, (4001, "jsonpath_in")),
+    t(4073, "_jsonpath", -1, false, b"bAix", 4072, 0, 0, (750, "array_in")),
     t(4089, "regnamespace", 4, true, b"bNip", 0, 4090, 0, (4084, "regnamespacein")),
     t(4096, "regrole", 4, true, b"bNip", 0, 4097, 0, (4098, "regrolein")),
 ];
@@ -237,6 +239,7 @@ fn system_type(system: SystemType) -> u32 {
         SystemType::Oid => 26,
         SystemType::Name => 19,
         SystemType::Char => 18,
+        SystemType::JsonPath => 4072,
         SystemType::Object(ObjectKind::Class) => 2205,
         SystemType::Object(ObjectKind::Type) => 2206,
         SystemType::Object(ObjectKind::Function) => 24,

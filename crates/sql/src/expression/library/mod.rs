@@ -62,6 +62,7 @@ const TABLES: &[&[Entry]] = &[
     json::cast::ENTRIES,
     json::change::ENTRIES,
     json::make::ENTRIES,
+    json::paths::ENTRIES,
     long_numbers::ENTRIES,
     make::ENTRIES,
     moment_format::ENTRIES,

@@ -4,12 +4,13 @@
 //! several columns is a function for each of them, named `function column` ([`columns`]): equal arguments give equal rows.
 
 use super::entry::{Entry, NUMERIC, Volatility, entry, integer, invalid, text, wrong_argument};
+use super::json::paths::{self, PATH};
 use super::json::{sets as documents, texts};
 use super::keywords;
 use super::long_numbers::number;
 use super::numbers::larger_scale;
 use super::regexp;
-use ankerdb_engine::DataType::{BigInt, Integer, Json, Jsonb, Text};
+use ankerdb_engine::DataType::{BigInt, Boolean, Integer, Json, Jsonb, Text};
 use ankerdb_engine::{
     DataType, Decimal, Error, Interrupt, Interval, ListType, Result, SqlState, SystemType, Value,
 };
@@ -65,6 +66,9 @@ pub(super) const ENTRIES: &[Entry] = &[
     set("jsonb_each value", &[Jsonb], Jsonb, documents::each_value_of_jsonb),
     set("jsonb_each_text key", &[Jsonb], Text, documents::each_text_key_of_jsonb),
     set("jsonb_each_text value", &[Jsonb], Text, documents::each_text_value_of_jsonb),
+    set("jsonb_path_query", &[Jsonb, PATH], Jsonb, paths::items),
+    set("jsonb_path_query", &[Jsonb, PATH, Jsonb], Jsonb, paths::items),
+    set("jsonb_path_query", &[Jsonb, PATH, Jsonb, Boolean], Jsonb, paths::items),
     set("json_to_recordset", &[Json], Json, documents::records),
     set("jsonb_to_recordset", &[Jsonb], Jsonb, documents::records_of_jsonb),
     set("regexp_matches", &[Text, Text], TEXTS, regexp::all_matches),
@@ -73,7 +77,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     set("regexp_split_to_table", &[Text, Text, Text], Text, regexp::split),
     set("pg_get_keywords word", &[], Text, keywords::word),
     set("pg_get_keywords catcode", &[], DataType::System(SystemType::Char), keywords::category),
-    set("pg_get_keywords barelabel", &[], DataType::Boolean, keywords::is_label),
+    set("pg_get_keywords barelabel", &[], Boolean, keywords::is_label),
     set("pg_get_keywords catdesc", &[], Text, keywords::description),
     set("pg_get_keywords baredesc", &[], Text, keywords::label_description),
     set("pg_options_to_table option_name", &[TEXTS], Text, option_names),

@@ -1,11 +1,12 @@
 //! Functions and operators of documents.
 //!
-//! A path is an array of texts, or the text of one.
+//! A path is an array of texts, or the text of one; those of SQL/JSON are in `paths`.
 
 pub(super) mod access;
 pub(super) mod cast;
 pub(super) mod change;
 pub(super) mod make;
+pub(super) mod paths;
 pub(super) mod sets;
 
 pub(crate) use access::MEMBER;
