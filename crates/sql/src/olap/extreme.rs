@@ -6,6 +6,7 @@
 
 use super::aggregate::counted_rows;
 use super::interval_aggregate::{INTERVAL, IntervalExtreme};
+use super::list_order::{ListExtreme, is_keyed};
 use super::number_aggregate::{NUMBER, NumberExtreme};
 use super::value::{told_type, with_type};
 use ankerdb_engine::DataType;
@@ -87,20 +88,21 @@ impl AggregateUDFImpl for Extreme {
         match args.return_field.data_type() {
             data_type if *data_type == INTERVAL => Ok(Box::new(IntervalExtreme::new(self.wanted))),
             data_type if *data_type == NUMBER => Ok(Box::new(NumberExtreme::new(self.wanted))),
+            data_type if is_keyed(data_type) => Ok(Box::new(ListExtreme::new(self.wanted, data_type))),
             _ => self.stock.accumulator(args),
         }
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match args.return_field.data_type() {
-            data_type if *data_type == INTERVAL || *data_type == NUMBER => self.accumulator(args),
+            data_type if is_own(data_type) => self.accumulator(args),
             _ => self.stock.create_sliding_accumulator(args),
         }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
         let data_type = args.return_field.data_type();
-        *data_type != INTERVAL && *data_type != NUMBER && self.stock.groups_accumulator_supported(args)
+        !is_own(data_type) && self.stock.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
@@ -130,6 +132,11 @@ impl AggregateUDFImpl for Extreme {
     fn set_monotonicity(&self, data_type: &ArrowType) -> SetMonotonicity {
         self.stock.inner().set_monotonicity(data_type)
     }
+}
+
+/// Whether values of the type do not compare as they lie.
+fn is_own(data_type: &ArrowType) -> bool {
+    *data_type == INTERVAL || *data_type == NUMBER || is_keyed(data_type)
 }
 
 /// The extreme of each group; `None` while it has none.

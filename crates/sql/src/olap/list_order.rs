@@ -8,13 +8,14 @@ use crate::expression::Comparison;
 use crate::expression::evaluate::holds;
 use ankerdb_engine::ValueRef;
 use ankerdb_value::{compare, push_value};
-use datafusion::arrow::array::{Array, AsArray, BooleanArray, ListArray, StringViewBuilder};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, StringViewBuilder};
+use datafusion::arrow::compute::interleave;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::plan_err;
+use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    Accumulator, ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -68,26 +69,150 @@ impl ScalarUDFImpl for ListKey {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let lists = args.args[0].to_array(args.number_rows)?;
-        let lists: &ListArray = lists.as_list();
-        let (known, item_type) = (Lists::new(lists)?, sql_type(lists.values().data_type()));
         let mut keys = StringViewBuilder::with_capacity(lists.len());
-        let (mut key, mut written) = (Vec::new(), String::new());
-        for row in 0..lists.len() {
-            if lists.is_null(row) {
-                keys.append_null();
-                continue;
-            }
-            key.clear();
-            for item in known.items(row) {
-                key.push(ITEM);
-                push_value(&mut key, &item.to_value(), item_type, true).map_err(external)?;
-            }
-            key.push(END);
-            written.clear();
-            written.extend(key.iter().copied().map(char::from));
-            keys.append_value(&written);
-        }
+        let mut written = String::new();
+        visit_keys(lists.as_list(), |_, key| {
+            keys.append_option(key.map(|key| {
+                written.clear();
+                written.extend(key.iter().copied().map(char::from));
+                written.as_str()
+            }));
+        })?;
         Ok(ColumnarValue::Array(Arc::new(keys.finish())))
+    }
+}
+
+/// The key of each list; none of NULL.
+fn visit_keys(lists: &ListArray, mut visit: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    let (known, item_type) = (Lists::new(lists)?, sql_type(lists.values().data_type()));
+    let mut key = Vec::new();
+    for row in 0..lists.len() {
+        if lists.is_null(row) {
+            visit(row, None);
+            continue;
+        }
+        key.clear();
+        for item in known.items(row) {
+            key.push(ITEM);
+            push_value(&mut key, &item.to_value(), item_type, true).map_err(external)?;
+        }
+        key.push(END);
+        visit(row, Some(&key));
+    }
+    Ok(())
+}
+
+/// The least or greatest of several lists of one type that are not NULL.
+pub(super) fn extreme(wanted: Ordering, lists: Vec<Expr>) -> Expr {
+    let function = ExtremeOf { wanted, signature: Signature::user_defined(Volatility::Immutable) };
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::new_from_impl(function)), lists))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ExtremeOf {
+    /// How a list compares that takes the place of one before it.
+    wanted: Ordering,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for ExtremeOf {
+    fn name(&self) -> &str {
+        if self.wanted == Ordering::Less { "least" } else { "greatest" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        match arguments {
+            [first @ DataType::List(_), others @ ..] if others.iter().all(|other| other == first) => {
+                Ok(arguments.to_vec())
+            }
+            _ => plan_err!("{} takes lists of one type", self.name()),
+        }
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments[0].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = args.args.iter().map(|lists| lists.to_array(args.number_rows));
+        let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
+        let lists = arrays.iter().map(|array| Lists::new(array.as_list())).collect::<Result<Vec<_>>>()?;
+        let mut found = Vec::with_capacity(args.number_rows);
+        for row in 0..args.number_rows {
+            let mut best: Option<usize> = None;
+            for (number, candidate) in lists.iter().enumerate().filter(|(_, lists)| lists.lists.is_valid(row))
+            {
+                let is_better = match best {
+                    None => true,
+                    Some(best) => {
+                        candidate.compare(&lists[best], row).map_err(external)? == Some(self.wanted)
+                    }
+                };
+                if is_better {
+                    best = Some(number);
+                }
+            }
+            // Where all are NULL so is the first.
+            found.push((best.unwrap_or(0), row));
+        }
+        let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+        Ok(ColumnarValue::Array(interleave(&arrays, &found)?))
+    }
+}
+
+/// The least or greatest list that has a key.
+#[derive(Debug)]
+pub(super) struct ListExtreme {
+    /// How a list compares that takes the place of the one before.
+    wanted: Ordering,
+    data_type: DataType,
+    found: Option<(Vec<u8>, ScalarValue)>,
+}
+
+impl ListExtreme {
+    pub(super) fn new(wanted: Ordering, data_type: &DataType) -> ListExtreme {
+        ListExtreme { wanted, data_type: data_type.clone(), found: None }
+    }
+}
+
+impl Accumulator for ListExtreme {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let lists: &ListArray = values[0].as_list();
+        let mut best: Option<(usize, Vec<u8>)> = None;
+        visit_keys(lists, |row, key| {
+            let Some(key) = key else { return };
+            let before = best.as_ref().map(|(_, key)| key).or(self.found.as_ref().map(|(key, _)| key));
+            if before.is_none_or(|before| key.cmp(before) == self.wanted) {
+                best = Some((row, key.to_vec()));
+            }
+        })?;
+        if let Some((row, key)) = best {
+            self.found = Some((key, ScalarValue::try_from_array(lists, row)?));
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        match &self.found {
+            Some((_, list)) => Ok(list.clone()),
+            None => ScalarValue::try_from(&self.data_type),
+        }
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![self.evaluate()?])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.update_batch(states)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.found.as_ref().map_or(0, |(key, list)| key.capacity() + list.size())
     }
 }
 

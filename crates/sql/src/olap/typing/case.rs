@@ -4,10 +4,10 @@ use super::lists::told_list;
 use super::read::{Operand, Reader, all_typed};
 use super::refused;
 use crate::expression::{Comparison, Expression, Typed};
-use ankerdb_engine::Value;
+use ankerdb_engine::{ListType, Value};
 use datafusion::error::Result;
-use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Case;
+use datafusion::logical_expr::{Expr, Operator};
 
 impl Reader<'_, '_> {
     pub(super) fn case(&mut self, case: &Case) -> Result<Operand> {
@@ -48,11 +48,15 @@ impl Reader<'_, '_> {
             results.push(self.read(result)?);
         }
         let mut results = self.as_one_list(results, "CASE")?.into_iter().map(Box::new);
+        let subject = case.expr.as_ref().map(|subject| self.read(subject)).transpose()?;
         let mut part = |expression: &Expr| {
             let operand = self.read(expression)?;
-            self.emit(operand).map(Box::new)
+            let condition = match &subject {
+                Some(subject) => self.applied(Operator::Eq, subject.clone(), operand)?,
+                None => operand,
+            };
+            self.emit(condition).map(Box::new)
         };
-        let subject = case.expr.as_deref().map(&mut part).transpose()?;
         let mut branches = Vec::with_capacity(case.when_then_expr.len());
         for ((when, _), then) in case.when_then_expr.iter().zip(&mut results) {
             branches.push((part(when)?, then));
@@ -60,10 +64,10 @@ impl Reader<'_, '_> {
         let otherwise = results.next();
         let results = branches.iter().map(|(_, then)| &**then).chain(otherwise.as_deref());
         let list = self.common_list(results)?;
-        let case = Expr::Case(Case::new(subject, branches, otherwise));
+        let case = Expr::Case(Case::new(None, branches, otherwise));
         self.leaf(match list {
-            Some(list) => told_list(case, list),
-            None => case,
+            Some(list) if list != ListType::Numeric => told_list(case, list),
+            _ => case,
         })
     }
 }

@@ -14,10 +14,12 @@ use crate::olap::value::{list_type, sql_type, told_type, with_type};
 use crate::olap::{list_cast, list_order, quantified};
 use ankerdb_engine::{DataType, Error, ItemLimit, ListType, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
+use datafusion::common::ScalarValue;
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
-use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, when};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 impl Reader<'_, '_> {
@@ -75,6 +77,9 @@ impl Reader<'_, '_> {
         }
         let Some(function) = (self.typing.functions)(name) else { return Ok(None) };
         let lists = self.as_one_list(operands.to_vec(), &name.to_uppercase())?;
+        if let Some(keyed) = self.merged_by_order(name, &lists)? {
+            return self.leaf(keyed).map(Some);
+        }
         let told = self.common_list(lists.iter())?;
         let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, lists));
         self.leaf(match told {
@@ -82,6 +87,46 @@ impl Reader<'_, '_> {
             _ => call,
         })
         .map(Some)
+    }
+
+    /// NULLIF, GREATEST and LEAST of lists that do not compare as they lie.
+    fn merged_by_order(&self, name: &str, lists: &[Expr]) -> Result<Option<Expr>> {
+        let [first, others @ ..] = lists else { return Ok(None) };
+        let known = first.get_type(self.schema.as_ref())?;
+        if !list_order::is_keyed(&known) {
+            return Ok(None);
+        }
+        Ok(match (name, others) {
+            ("nullif", [other]) => {
+                let is_equal = list_order::call(Comparison::Equal, first.clone(), other.clone());
+                let null = Expr::Literal(ScalarValue::try_from(&known)?, None);
+                Some(when(is_equal, null).otherwise(first.clone())?)
+            }
+            ("greatest", _) => Some(list_order::extreme(Ordering::Greater, lists.to_vec())),
+            ("least", _) => Some(list_order::extreme(Ordering::Less, lists.to_vec())),
+            _ => None,
+        })
+    }
+
+    /// `value BETWEEN low AND high` and `value IN (items)` of arrays: as the comparisons that they stand for.
+    pub(super) fn compared_to_all(
+        &mut self,
+        value: &Operand,
+        others: Vec<(Operator, Operand)>,
+        joins: impl Fn(Expr, Expr) -> Expr,
+        is_negated: bool,
+    ) -> Result<Operand> {
+        let mut whole: Option<Expr> = None;
+        for (op, other) in others {
+            let compared = self.applied(op, value.clone(), other)?;
+            let compared = self.emit(compared)?;
+            whole = Some(match whole {
+                Some(before) => joins(before, compared),
+                None => compared,
+            });
+        }
+        let whole = whole.ok_or_else(|| external(Error::internal("a list of operands is empty")))?;
+        self.leaf(if is_negated { !whole } else { whole })
     }
 
     /// The operands, one of which is an array, as arrays of its type.
@@ -172,6 +217,15 @@ impl Reader<'_, '_> {
         left: &Operand,
         right: &Operand,
     ) -> Result<Option<Expr>> {
+        let is_null = |operand: &Operand| {
+            matches!(
+                operand,
+                Operand::Typed(Typed { expression: Expression::Literal(Value::Null), data_type: None })
+            )
+        };
+        if is_comparison(op) && (is_null(left) || is_null(right)) {
+            return Ok(Some(Expr::Literal(ScalarValue::Boolean(None), None)));
+        }
         let (Operand::Foreign(left), Operand::Foreign(right)) = (left, right) else { return Ok(None) };
         let (Ok(left_type), Ok(right_type)) = (self.list_type(left)?, self.list_type(right)?) else {
             return Ok(None);
@@ -185,6 +239,10 @@ impl Reader<'_, '_> {
             Operator::GtEq => Comparison::GreaterOrEqual,
             Operator::NotEq if !is_native => Comparison::NotEqual,
             Operator::Eq | Operator::NotEq => Comparison::Equal,
+            Operator::IsDistinctFrom if !is_native => return distinct(left, right).map(Some),
+            Operator::IsNotDistinctFrom if !is_native => {
+                return distinct(left, right).map(|distinct| Some(!distinct));
+            }
             _ => return Ok(None),
         };
         // Numbers of objects are those of bigints, and their arrays come as such.
@@ -298,6 +356,18 @@ impl Reader<'_, '_> {
         let (of_left, of_right) = (items(&left), items(&right));
         Ok((list(left, of_right)?, list(right, of_left)?))
     }
+}
+
+/// Whether two lists differ, of which a NULL is equal to another.
+fn distinct(left: &Expr, right: &Expr) -> Result<Expr> {
+    let are_known = left.clone().is_not_null().and(right.clone().is_not_null());
+    let differ = list_order::call(Comparison::NotEqual, left.clone(), right.clone());
+    when(are_known, differ).otherwise(left.clone().is_null().not_eq(right.clone().is_null()))
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
 /// Operators of documents that lists have, too.

@@ -352,7 +352,7 @@ impl<'r, 't> Reader<'r, 't> {
     }
 
     /// The operator over operands that were read.
-    fn applied(&mut self, op: Operator, left: Operand, right: Operand) -> Result<Operand> {
+    pub(super) fn applied(&mut self, op: Operator, left: Operand, right: Operand) -> Result<Operand> {
         let (left, right) = match op {
             Operator::StringConcat => (self.as_shown(left)?, self.as_shown(right)?),
             _ => (left, right),
@@ -557,13 +557,9 @@ impl<'r, 't> Reader<'r, 't> {
                 boolean(if between.negated { Expression::Not(Box::new(inside)) } else { inside })
             }
             Err(operands) => {
-                let mut parts = operands.into_iter().map(|operand| self.emit(operand).map(Box::new));
-                let (Some(value), Some(low), Some(high)) = (parts.next(), parts.next(), parts.next()) else {
-                    return Err(no_operands());
-                };
-                let native = Expr::Between(Between::new(value?, between.negated, low?, high?));
-                drop(parts);
-                self.leaf(native)
+                let [value, low, high]: [Operand; 3] = operands.try_into().map_err(|_| no_operands())?;
+                let bounds = vec![(Operator::GtEq, low), (Operator::LtEq, high)];
+                self.compared_to_all(&value, bounds, Expr::and, between.negated)
             }
         }
     }
@@ -580,9 +576,8 @@ impl<'r, 't> Reader<'r, 't> {
                     Ok(typed) => typed.into_iter().map(Operand::Typed).collect(),
                     Err(operands) => operands,
                 };
-                let operand = Box::new(self.emit(operand)?);
-                let items = items.into_iter().map(|item| self.emit(item)).collect::<Result<_>>()?;
-                self.leaf(Expr::InList(InList::new(operand, items, list.negated)))
+                let items = items.into_iter().map(|item: Operand| (Operator::Eq, item)).collect();
+                self.compared_to_all(&operand, items, Expr::or, list.negated)
             }
         }
     }
