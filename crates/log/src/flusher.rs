@@ -24,6 +24,8 @@ use std::time::Duration;
 
 /// How long the flusher leaves commits alone for which nobody waits.
 const PAUSE: Duration = Duration::from_millis(10);
+/// How many records of those for which somebody waits make a pause not worth it.
+const RECORDS_OF_A_WAIT: u64 = 4;
 /// How soon the flusher looks again whether the watermark has passed commits for which nobody waits; longer each time.
 const COVER_SOON: Duration = Duration::from_micros(200);
 const COVER_DOUBLINGS: u32 = 6;
@@ -48,6 +50,25 @@ pub(crate) struct Flusher {
     uncovered: Vec<Timestamp>,
     /// Whether the last attempt to make a segment ahead failed.
     is_refused: bool,
+    /// Records since the last look at how many wait.
+    records: u64,
+    recent: Recent,
+}
+
+/// Records and waits of late: what is new counts sixteenfold, and a quarter of it is forgotten with each look.
+#[derive(Default)]
+struct Recent {
+    records: u64,
+    waits: u64,
+}
+
+impl Recent {
+    /// Whether few wait for what is written.
+    fn is_leisurely(&mut self, records: u64, waits: u64) -> bool {
+        self.records = self.records - self.records / 4 + 16 * records;
+        self.waits = self.waits - self.waits / 4 + 16 * waits;
+        self.records > RECORDS_OF_A_WAIT * self.waits
+    }
 }
 
 impl Flusher {
@@ -70,6 +91,8 @@ impl Flusher {
             chunk,
             uncovered: Vec::with_capacity(1024),
             is_refused: false,
+            records: 0,
+            recent: Recent::default(),
         }
     }
 
@@ -81,7 +104,8 @@ impl Flusher {
             let is_making = self.make_ahead()?;
             if (has_flushed || is_making) && !self.shared.pace.is_stopping() {
                 idle = 0;
-                if !is_making {
+                let (records, waits) = (std::mem::take(&mut self.records), self.shared.pace.take_waits());
+                if self.recent.is_leisurely(records, waits) && !is_making {
                     self.shared.pace.pause(PAUSE);
                 }
                 continue;
@@ -199,6 +223,7 @@ impl Flusher {
             self.switch()?;
         }
         let (records, mut cost) = self.note_records();
+        self.records += u64::from(records);
         self.segments.write(&mut self.chunk, covered, records)?;
         self.shared.position.count(self.chunk.len() as u64, self.segments.chunks);
         self.chunk.truncate(CHUNK_HEADER_BYTES);
@@ -246,6 +271,27 @@ impl Flusher {
                 Ok(false)
             }
             Err(failure) => Err(failure),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Recent;
+
+    #[test]
+    fn the_flusher_is_leisurely_where_few_wait() {
+        let mut recent = Recent::default();
+        assert!(!recent.is_leisurely(0, 0));
+        assert!(recent.is_leisurely(1, 0));
+        // Each session waits; a round that only covers has no records.
+        for round in 0..20 {
+            let is_leisurely = recent.is_leisurely(round % 2, round % 2);
+            assert!(round < 4 || !is_leisurely, "round {round}");
+        }
+        for round in 0..20 {
+            let is_leisurely = recent.is_leisurely(32, 1);
+            assert!(round < 4 || is_leisurely, "round {round}");
         }
     }
 }
