@@ -20,6 +20,7 @@ use crate::frontend::{Frame, Message};
 use crate::guard::guard;
 use crate::hangup::{HangupWatch, Hangups};
 use crate::idle::{IdleConnections, LINGER};
+use crate::polling::Polling;
 use crate::portal::{NamedStatement, Portal};
 use crate::startup;
 use crate::wire::{Failure, Served, Wire};
@@ -113,6 +114,8 @@ pub(crate) struct Connection {
     skipping: bool,
     /// Whether the client's last silence was a short one.
     is_busy: bool,
+    /// Whether it pays to stay awake until the client's next message.
+    polling: Polling,
 }
 
 /// A client's connection, from its first byte to its last.
@@ -275,6 +278,7 @@ fn open_session(
         implicit: false,
         skipping: false,
         is_busy: false,
+        polling: Polling::default(),
     };
     let silent_since = Instant::now();
     Ok(Box::new(Started { connection, silent_since, _watch: watch, cancel, _permit: permit }))
@@ -323,6 +327,9 @@ impl Connection {
         let may_leave = self.session.transaction_status() == TransactionStatus::Idle
             && self.bell.is_none()
             && !self.skipping;
+        if idle.may_poll() {
+            self.wire.poll(&mut self.polling);
+        }
         if may_leave && !self.wire.has_input() {
             let lingerer = idle.linger(self.is_busy);
             if !self.wire.fill_once(lingerer.is_some())? {

@@ -29,6 +29,8 @@ pub(crate) struct IdleConnections {
     waiting: Arc<Waiting>,
     /// Threads that sleep in a read of a silent connection.
     lingerers: AtomicUsize,
+    /// With no more connections than this that have a thread, there are cores for threads that do not sleep.
+    few: usize,
 }
 
 struct Waiting {
@@ -64,7 +66,9 @@ impl IdleConnections {
         let thread = waiting.clone();
         let named = std::thread::Builder::new().name("idle".to_owned());
         named.spawn(move || thread.wait()).map_err(cannot)?;
-        Ok(IdleConnections { waiting, lingerers: AtomicUsize::new(0) })
+        // A client beside the server takes as much.
+        let few = std::thread::available_parallelism().map_or(0, |cores| cores.get() / 2);
+        Ok(IdleConnections { waiting, lingerers: AtomicUsize::new(0), few })
     }
 
     /// Leave for a thread to stay with a connection that may say nothing, and has lately been busy or not; `None` if so many do that
@@ -73,6 +77,11 @@ impl IdleConnections {
         let lingerer = Lingerer(&self.lingerers);
         let limit = if is_busy { BUSY_LINGERERS_MAX } else { LINGERERS_MAX };
         (self.lingerers.fetch_add(1, Ordering::Relaxed) < limit).then_some(lingerer)
+    }
+
+    /// Whether a thread may stay awake while its client says nothing.
+    pub(crate) fn may_poll(&self) -> bool {
+        self.waiting.workers.are_few_serving(self.few)
     }
 
     /// Takes a connection whose thread leaves it.

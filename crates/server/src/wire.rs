@@ -9,6 +9,7 @@
 
 use crate::connections::Connections;
 use crate::frontend::{Frame, HEADER_BYTES, header};
+use crate::polling::Polling;
 use ankerdb_base::{Error, SqlState};
 use ankerdb_socket::{Bell, Woken, receive_now};
 use ankerdb_sql::{Claim, MemoryLimit, Notice};
@@ -190,6 +191,19 @@ impl Wire {
     /// Whether anything was read that was not taken.
     pub(crate) fn has_input(&self) -> bool {
         self.start < self.end
+    }
+
+    /// Reads what arrives within a moment, if nothing is left of what was read before. How a stream has ended is for the next read to
+    /// say.
+    pub(crate) fn poll(&mut self, polling: &mut Polling) {
+        if self.has_input() || self.input.is_empty() {
+            return;
+        }
+        let read = polling.poll(|| match receive_now(&self.stream, &mut self.input) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            received => Some(received.unwrap_or(0)),
+        });
+        (self.start, self.end) = (0, read.unwrap_or(0));
     }
 
     /// Reads what has arrived if nothing is left of what was read before: after the patience at the latest if it `may_wait`, at once if

@@ -7,6 +7,7 @@
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How long a thread waits for another connection before it ends.
@@ -33,6 +34,8 @@ pub(crate) struct Workers {
     wanted: Condvar,
     /// Rung when a thread has taken one.
     taken: Condvar,
+    /// Threads that serve a connection now.
+    serving: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -54,7 +57,28 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// A thread that serves a connection; no longer when dropped.
+struct Serving<'a>(&'a AtomicUsize);
+
+impl<'a> Serving<'a> {
+    fn start(serving: &'a AtomicUsize) -> Serving<'a> {
+        serving.fetch_add(1, Ordering::Relaxed);
+        Serving(serving)
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Workers {
+    /// Whether at most `few` threads serve a connection now, which may be one whose client has just fallen silent.
+    pub(crate) fn are_few_serving(&self, few: usize) -> bool {
+        self.serving.load(Ordering::Relaxed) <= few
+    }
+
     /// Serves a connection on a thread of its own, until it ends or its client says nothing.
     pub(crate) fn serve(self: &Arc<Self>, connection: Box<dyn Work>) {
         let mut state = self.state.lock();
@@ -96,6 +120,7 @@ impl Workers {
         ankerdb_memory::account::attend();
         let _counted = Counted(self);
         while let Some(connection) = self.next() {
+            let _serving = Serving::start(&self.serving);
             connection.run();
         }
     }
