@@ -20,11 +20,17 @@ const ROWS: i32 = 40_000;
 struct Limited(libc::__rlimit_resource_t, libc::rlimit);
 
 impl Limited {
-    /// Almost no more address space.
+    /// Almost no more address space. Threads that have just ended may still give theirs back, so that is waited for.
     fn now() -> Limited {
-        let pages = std::fs::read_to_string("/proc/self/statm").expect("it is there");
-        let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number");
-        Limited::to(libc::RLIMIT_AS, pages * 4096 + (64 << 10))
+        let mut pages = pages();
+        loop {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            let later = self::pages();
+            if later == pages {
+                return Limited::to(libc::RLIMIT_AS, pages * 4096 + (64 << 10));
+            }
+            pages = later;
+        }
     }
 
     /// No more memory in files, those in main memory included: a page has no place to be copied to.
@@ -43,6 +49,12 @@ impl Limited {
         assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
         Limited(resource, before)
     }
+}
+
+/// The pages of this process's address space.
+fn pages() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("it is there");
+    pages.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number")
 }
 
 impl Drop for Limited {

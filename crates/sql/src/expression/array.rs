@@ -46,14 +46,21 @@ impl Binder<'_> {
 /// 54000 if it is too large, and those of casts to the items' type.
 pub(super) fn make_array(list: ListType, values: Vec<Value>) -> Result<Array> {
     let mut items = ArrayBuilder::new(list);
-    for value in values {
-        let item = match (&value, list) {
-            // Numerics keep their own digits.
-            (Value::Numeric(_) | Value::Number(_), ListType::Numeric) => value,
-            (_, ListType::Numeric) => cast(value, DataType::Number)?,
-            _ => cast(value, list.item_type())?,
-        };
-        items.push((&item).into())?;
-    }
+    values.iter().try_for_each(|value| push(&mut items, value))?;
     Ok(items.finish())
+}
+
+/// Appends an item, cast to the items' type; numerics keep their own digits.
+///
+/// # Errors
+/// As [`make_array`]'s.
+pub(super) fn push(items: &mut ArrayBuilder, value: &Value) -> Result<()> {
+    let is_exact = matches!(items.item_type(), DataType::Numeric { .. } | DataType::Number);
+    match value {
+        Value::Null | Value::Numeric(_) | Value::Number(_) if is_exact || value.is_null() => {
+            items.push(value.into())
+        }
+        _ if is_exact => items.push((&cast(value.clone(), DataType::Number)?).into()),
+        _ => items.push((&cast(value.clone(), items.item_type())?).into()),
+    }
 }

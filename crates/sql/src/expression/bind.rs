@@ -443,6 +443,16 @@ impl<'a> Binder<'a> {
                 expr,
                 field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
             } => super::function::bind_call(self, "floor", &[expr]),
+            other => self.several(other),
+        }
+    }
+
+    /// Rows of values, and values out of arrays.
+    fn several(&mut self, expr: &Expr) -> Bound<Typed> {
+        match expr {
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                super::array_function::subscript(self, root, access_chain)
+            }
             Expr::Tuple(values) => {
                 super::function::bind_call(self, library::ROW_VALUE, &values.iter().collect::<Vec<_>>())
             }

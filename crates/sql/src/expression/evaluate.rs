@@ -207,7 +207,7 @@ pub(crate) fn holds(comparison: Comparison, ordering: Ordering) -> bool {
     }
 }
 
-fn order(left: &Value, right: &Value) -> Result<Option<Ordering>> {
+pub(super) fn order(left: &Value, right: &Value) -> Result<Option<Ordering>> {
     match (left, right) {
         (Value::Null, _) | (_, Value::Null) => Ok(None),
         (Value::Integer(left), Value::Integer(right)) => Ok(Some(left.cmp(right))),
@@ -250,6 +250,16 @@ fn into_text(value: Value) -> Result<String> {
     }
 }
 
+/// Appends the text that shows a value.
+pub(super) fn shown(value: Value, text: &mut String) -> Result<()> {
+    match value {
+        Value::Boolean(value) => text.push(if value { 't' } else { 'f' }),
+        Value::Packed(packed) => *text += &packed.borrow().to_text(),
+        other => *text += &into_text(other)?,
+    }
+    Ok(())
+}
+
 fn call(function: Function, arguments: &[Expression], context: &Context) -> Result<Value> {
     match function {
         Function::Now => return Ok(Value::TimestampTz(context.now)),
@@ -277,15 +287,12 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
             test.0.test(&value, context)?;
             Ok(value)
         }
+        Function::Array(function, result) => function.compute(&values, result, context.interrupt),
         Function::Library(function, _) => function.compute(&values, context.interrupt),
         Function::Concat => {
             let mut text = String::new();
             for value in values.into_iter().filter(|value| !value.is_null()) {
-                match value {
-                    Value::Boolean(value) => text.push(if value { 't' } else { 'f' }),
-                    Value::Packed(packed) => text += &packed.borrow().to_text(),
-                    other => text += &into_text(other)?,
-                }
+                shown(value, &mut text)?;
             }
             Ok(Value::text(text))
         }

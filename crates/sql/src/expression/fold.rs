@@ -177,6 +177,7 @@ fn is_strict(expression: &Expression) -> bool {
         | Expression::Like(_)
         | Expression::Concatenate(_) => true,
         Expression::Call(Function::Library(function, _), _) => function.is_strict(),
+        Expression::Call(Function::Array(function, _), _) => function.is_strict(),
         Expression::Call(function, _) => !matches!(
             function,
             Function::Greatest | Function::Least | Function::MakeArray(_) | Function::Domain(_)

@@ -1,8 +1,10 @@
 //! Functions of the OLTP path: their names, arguments and results.
 
+use super::array_function::{self, ArrayFunction};
 use super::bind::{Bound, Typed, convert, elsewhere, type_name};
 use super::library::Volatility;
 use super::library::{self, Builtin};
+use super::notation::SUBSCRIPT;
 use super::temporal::temporal_call;
 use super::types::{common_type, family, numeric, scale_of};
 use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal, document, labels};
@@ -55,6 +57,8 @@ pub(crate) enum Function {
     Session(SessionFunction),
     /// `ARRAY[...]`, of items of the array's type.
     MakeArray(ListType),
+    /// A function of arrays, and the type of its result.
+    Array(ArrayFunction, DataType),
     /// A function of the library, and the type of its result.
     Library(Builtin, DataType),
     /// Its argument, which is of the base type of a domain, if it is a value of that.
@@ -67,6 +71,7 @@ impl Function {
     pub(crate) fn is_immutable(self) -> bool {
         match self {
             Function::Library(function, _) => function.volatility() == Volatility::Immutable,
+            Function::Array(function, _) => function.is_immutable(),
             _ => !matches!(
                 self,
                 Function::Subquery(_)
@@ -121,6 +126,7 @@ impl Function {
             Function::Session(function) => function.sql_name(),
             Function::Library(function, _) => function.name(),
             Function::MakeArray(_) => "ARRAY",
+            Function::Array(function, _) => function.name(),
             Function::Domain(test) => &test.0.call,
         }
     }
@@ -216,6 +222,9 @@ pub(super) fn bind_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr
     if library::is_set(name) {
         return elsewhere(format!("the set-returning function {name}"));
     }
+    if let Some(of_arrays) = array_function::call(binder, name, arguments) {
+        return of_arrays;
+    }
     if !is_known(name, arguments.len()) {
         return elsewhere(format!("the function {name}"));
     }
@@ -225,6 +234,16 @@ pub(super) fn bind_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr
         document.map_or_else(|| binder.bind(named_relation(name, argument)), Ok)
     });
     let items = items.collect::<Bound<Vec<_>>>()?;
+    if let (Some(symbol), [left, right]) = (name.strip_prefix(library::OPERATOR), items.as_slice())
+        && let Some(of_arrays) = array_function::operator(binder, left, symbol, right)
+    {
+        return of_arrays;
+    }
+    if name == SUBSCRIPT
+        && let Some(of_arrays) = array_function::subscripted_by(binder, &items)
+    {
+        return of_arrays;
+    }
     call(binder, name, items)
 }
 

@@ -5,6 +5,7 @@
 //! chains are no deep trees.
 
 mod array;
+mod array_function;
 pub(crate) mod bind;
 pub(crate) mod document;
 pub(crate) mod evaluate;
@@ -27,6 +28,7 @@ pub(crate) mod text;
 pub(crate) mod types;
 pub(crate) mod zone;
 
+pub(crate) use array_function::ArrayFunction;
 pub(crate) use bind::{Binder, Parameters, Refusal, Scope, Typed};
 pub(crate) use evaluate::{Context, evaluate, is_true};
 pub(crate) use fold::fold;

@@ -6,7 +6,9 @@ use super::similar::invalid_escape;
 use super::types::{
     Family, common_type, convert_exactly, exact_constant, family, meet_as_numbers, number, numeric, scale_of,
 };
-use super::{Arithmetic, Comparison, Expression, Function, Like, PatternSyntax, document, library};
+use super::{
+    Arithmetic, Comparison, Expression, Function, Like, PatternSyntax, array_function, document, library,
+};
 use crate::name::not_supported;
 use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
 use ankerdb_value::{Number, cast};
@@ -39,6 +41,11 @@ impl Binder<'_> {
             B::PGNotLikeMatch => self.like(left, right, None, true, PatternSyntax::Like),
             B::PGILikeMatch => self.like(left, right, None, false, PatternSyntax::Ilike),
             B::PGNotILikeMatch => self.like(left, right, None, true, PatternSyntax::Ilike),
+            B::AtArrow | B::ArrowAt => {
+                let (left, right) = (self.bind(left)?, self.bind(right)?);
+                let of_arrays = array_function::operator(self, &left, &op.to_string(), &right);
+                of_arrays.unwrap_or_else(|| elsewhere(format!("the operator {op}")))
+            }
             other => elsewhere(format!("the operator {other}")),
         }
     }
@@ -395,7 +402,8 @@ impl Binder<'_> {
 
     pub(super) fn concatenate(&mut self, left: &Expr, right: &Expr) -> Bound<Typed> {
         let (left, right) = (self.bind(left)?, self.bind(right)?);
-        self.concatenate_values(left, right)
+        let of_arrays = array_function::operator(self, &left, "||", &right);
+        of_arrays.unwrap_or_else(|| self.concatenate_values(left, right))
     }
 
     /// `left || right`

@@ -1,7 +1,7 @@
 //! Bound expressions as SQL text, for EXPLAIN: in PostgreSQL's form, with a parenthesis around every operator.
 
 use crate::expression::library::{JSONB_KEY, OPERATOR};
-use crate::expression::{Expression, Function};
+use crate::expression::{ArrayFunction, Expression, Function};
 use ankerdb_engine::{DataType, Table, Value};
 use ankerdb_value::format_text;
 
@@ -84,6 +84,11 @@ impl Deparser<'_> {
             Function::Exists(number) => format!("EXISTS(SubPlan {})", number + 1),
             Function::Now | Function::CurrentDate | Function::LocalTimestamp => function.name().to_owned(),
             _ if function.name() == JSONB_KEY => self.list(arguments, ", "),
+            Function::Array(ArrayFunction::Subscript, _) => {
+                let (array, positions) = arguments.split_first().expect("it has an array");
+                let positions = positions.iter().map(|position| format!("[{}]", self.text(position)));
+                format!("({}){}", self.text(array), positions.collect::<String>())
+            }
             _ => match (function.name().strip_prefix(OPERATOR), arguments) {
                 (Some(operator), [left, right]) => {
                     format!("({} {operator} {})", self.text(left), self.text(right))

@@ -348,10 +348,13 @@ fn type_of(expression: &Expression, columns: &[ColumnDefinition]) -> Option<Data
         Expression::Column(column) => {
             columns.get(*column).map(|column| column.data_type.without_item_limit())
         }
-        Expression::Cast(_, data_type) | Expression::Call(Function::Library(_, data_type), _) => {
-            Some(*data_type)
-        }
-        Expression::Call(Function::Temporal(_, data_type), _) => Some(*data_type),
+        Expression::Cast(_, data_type)
+        | Expression::Call(
+            Function::Library(_, data_type)
+            | Function::Temporal(_, data_type)
+            | Function::Array(_, data_type),
+            _,
+        ) => Some(*data_type),
         Expression::Literal(Value::Date(_)) => Some(DataType::Date),
         Expression::Literal(Value::Timestamp(_)) => Some(DataType::TIMESTAMP),
         Expression::Literal(Value::TimestampTz(_)) => Some(DataType::TIMESTAMPTZ),
