@@ -577,8 +577,10 @@ impl<'a> Binder<'a> {
             Some(expr) => self.bind(expr)?,
             None => Typed { expression: Expression::Literal(Value::Null), data_type: None },
         });
+        // What is behind ELSE is the first of the alternatives.
+        results.rotate_right(1);
         let (mut results, data_type) = self.merge(results, "CASE")?;
-        let otherwise = results.pop().unwrap_or(Expression::Literal(Value::Null));
+        let otherwise = results.remove(0);
         let branches = conditions.into_iter().zip(results).collect();
         Ok(Typed::new(Expression::Case(branches, Box::new(otherwise)), data_type))
     }

@@ -195,6 +195,8 @@ pub(crate) fn alternative_type(left: DataType, right: DataType) -> Option<DataTy
         (DataType::Real, other) | (other, DataType::Real) if other.is_exact() => Some(DataType::Real),
         // What stands for an object serves as its number.
         (DataType::System(SystemType::Oid), DataType::System(SystemType::Object(_))) => Some(left),
+        // Each serves as the other, so the first one stays.
+        (DataType::Varchar(_), DataType::Text) => Some(DataType::ANY_VARCHAR),
         _ => common_type(left, right),
     }
 }

@@ -13,13 +13,42 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// DataFusion's rules, of which one leaves sums of integers alone, with those of [`null_keys`] around them.
+/// DataFusion's rules, of which one leaves sums of integers alone and another what is sorted by, with those of [`null_keys`] around them.
 pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let ours = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
         "single_distinct_aggregation_to_group_by" => Arc::new(GroupByArgument { stock: rule }) as _,
+        "eliminate_duplicated_expr" => Arc::new(SortByAll { stock: rule }) as _,
         _ => rule,
     };
     kept_above::around(null_keys::around(Optimizer::new().rules.into_iter().map(ours).collect()))
+}
+
+/// Leaves ORDER BY as it is. DataFusion drops what a key before it determines, which it does not always know rightly: behind an aggregate
+/// over a join it takes the key of one side to determine the columns of both.
+#[derive(Debug)]
+struct SortByAll {
+    stock: Arc<dyn OptimizerRule + Send + Sync>,
+}
+
+impl OptimizerRule for SortByAll {
+    fn name(&self) -> &str {
+        self.stock.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.stock.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Sort(_) => Ok(Transformed::no(plan)),
+            other => self.stock.rewrite(other, config),
+        }
+    }
 }
 
 #[derive(Debug)]

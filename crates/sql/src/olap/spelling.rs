@@ -10,6 +10,7 @@
 //! - `f(x)` in FROM: in `sets`
 //! - `a[:2]`: `a[1:2]`
 //! - `LOCALTIMESTAMP`, `CURRENT_DATE` and their like: `CAST(now() AS timestamp)`, as the session's clocks show the moment
+//! - `WHERE 'yes'`: `WHERE CAST('yes' AS boolean)`
 //! - `VALUES (a::varchar(3)), (b::varchar(5))`: `coalesce(a::varchar(3))`
 
 use super::computed_rows;
@@ -216,6 +217,12 @@ impl Work for Spelling {
                     cast_numbers(&mut rows);
                     cast_limited(&mut rows);
                 }
+                SetExpr::Select(select) => {
+                    [&mut select.selection, &mut select.having]
+                        .into_iter()
+                        .flatten()
+                        .for_each(cast_condition);
+                }
                 // Queries in parentheses are visited by themselves.
                 _ => {}
             }
@@ -246,6 +253,19 @@ impl Work for Spelling {
             Ok(respelled) => *expression = respelled,
             Err(error) => self.refused = Some(error),
         }
+    }
+}
+
+/// A constant in quotes that is a condition is a boolean.
+fn cast_condition(condition: &mut Expr) {
+    match condition {
+        Expr::Nested(inner) => cast_condition(inner),
+        Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)) => {
+            let expr = Box::new(condition.clone());
+            let data_type = DataType::Boolean;
+            *condition = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
+        }
+        _ => {}
     }
 }
 

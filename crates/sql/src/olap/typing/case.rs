@@ -34,9 +34,11 @@ impl Reader<'_, '_> {
             Some(otherwise) => self.read(otherwise)?,
             None => Operand::Typed(Typed { expression: Expression::Literal(Value::Null), data_type: None }),
         });
-        let Ok(results) = all_typed(results) else { return self.foreign_case(case) };
+        let Ok(mut results) = all_typed(results) else { return self.foreign_case(case) };
+        // What is behind ELSE is the first of the alternatives.
+        results.rotate_right(1);
         let (mut results, data_type) = self.binder().merge(results, "CASE").map_err(refused)?;
-        let otherwise = results.pop().unwrap_or(Expression::Literal(Value::Null));
+        let otherwise = results.remove(0);
         let branches = conditions.into_iter().zip(results).collect();
         Ok(Operand::Typed(Typed::new(Expression::Case(branches, Box::new(otherwise)), data_type)))
     }

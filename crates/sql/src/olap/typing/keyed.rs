@@ -202,18 +202,36 @@ pub(super) fn looked_for(subquery: Subquery) -> Result<Subquery> {
     Ok(subquery.with_plan(Arc::new(keys)))
 }
 
+/// A plan whose groups come once each, as columns of what it gives do already: `GROUP BY 1, 2` may name one of them twice.
+pub(super) fn grouped_once(plan: LogicalPlan) -> LogicalPlan {
+    match plan {
+        LogicalPlan::Aggregate(mut aggregate) => {
+            let mut known = HashSet::new();
+            aggregate.group_expr.retain(|group| known.insert(group.clone()));
+            LogicalPlan::Aggregate(aggregate)
+        }
+        other => other,
+    }
+}
+
 /// A plan that groups, by keys where its groups need them.
 pub(super) fn grouped(plan: LogicalPlan) -> Result<LogicalPlan> {
     if let LogicalPlan::Distinct(Distinct::All(input)) = &plan {
         input.schema().fields().iter().try_for_each(|field| check_equality(field))?;
     }
     match plan {
-        LogicalPlan::Aggregate(aggregate) => by_key(aggregate),
-        LogicalPlan::Distinct(Distinct::All(input))
-            if input.schema().fields().iter().any(|f| is_keyed(f)) =>
-        {
+        LogicalPlan::Aggregate(aggregate) => {
+            let determined = Determined::of(&aggregate);
+            by_key(aggregate, &determined)
+        }
+        LogicalPlan::Distinct(Distinct::All(input)) => {
             let columns = input.schema().iter().map(|field| Expr::Column(Column::from(field))).collect();
-            by_key(Aggregate::try_new(input, columns, Vec::new())?)
+            let aggregate = Aggregate::try_new(Arc::clone(&input), columns, Vec::new())?;
+            let determined = Determined { added: HashSet::new(), ..Determined::of(&aggregate) };
+            match input.schema().fields().iter().any(|f| is_keyed(f)) || determined.is_found() {
+                true => by_key(aggregate, &determined),
+                false => Ok(LogicalPlan::Distinct(Distinct::All(input))),
+            }
         }
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
             let schema = on.input.schema().clone();
@@ -285,17 +303,68 @@ fn sets_by_key(aggregate: Aggregate, set: &GroupingSet) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(LogicalPlan::Aggregate(grouped)).project(output)?.build()
 }
 
+/// The places of the groups among the columns of the input, where they are such.
+fn places(aggregate: &Aggregate) -> Vec<Option<usize>> {
+    let place = |group: &Expr| match group {
+        Expr::Column(column) => aggregate.input.schema().maybe_index_of_column(column),
+        _ => None,
+    };
+    aggregate.group_expr.iter().map(place).collect()
+}
+
+/// Positions among groups that hold a primary key which determines some of them, but not all: `GROUP BY a.id, b.x`. DataFusion takes such a
+/// key to determine all that the aggregate gives, and leaves `b.x` out of the ORDER BY and the groups of queries around it. It goes by
+/// names, so the key gets another one here.
+#[derive(Default)]
+struct Determined {
+    /// Those of the key.
+    keys: HashSet<usize>,
+    /// Those that the planner has added to the groups, since the key determines them: the last ones, as they are in their table.
+    added: HashSet<usize>,
+}
+
+impl Determined {
+    fn of(aggregate: &Aggregate) -> Determined {
+        let places = places(aggregate);
+        let mut found = Determined::default();
+        let mut targets = HashSet::new();
+        for dependence in aggregate.input.schema().functional_dependencies().iter() {
+            let is_target =
+                |place: &Option<usize>| place.is_some_and(|at| dependence.target_indices.contains(&at));
+            let is_source =
+                |place: &Option<usize>| place.is_some_and(|at| dependence.source_indices.contains(&at));
+            if dependence.source_indices.iter().all(|source| places.contains(&Some(*source)))
+                && !places.iter().all(is_target)
+            {
+                for (position, place) in places.iter().enumerate() {
+                    if is_source(place) {
+                        found.keys.insert(position);
+                    } else if is_target(place) {
+                        targets.insert(position);
+                    }
+                }
+            }
+        }
+        for position in (0..places.len()).rev() {
+            let is_before = found.added.is_empty() || places[position] < places[position + 1];
+            if !targets.contains(&position) || found.keys.contains(&position) || !is_before {
+                break;
+            }
+            found.added.insert(position);
+        }
+        found
+    }
+
+    fn is_found(&self) -> bool {
+        !self.keys.is_empty()
+    }
+}
+
 /// The positions of documents among the groups that others of them determine: columns of a table whose primary key is there, which the
 /// planner has added. They cannot be compared, and need not be.
 fn dependent_documents(aggregate: &Aggregate) -> Result<HashSet<usize>> {
     let schema = aggregate.input.schema();
-    let mut places = Vec::with_capacity(aggregate.group_expr.len());
-    for group in &aggregate.group_expr {
-        places.push(match group {
-            Expr::Column(column) => schema.maybe_index_of_column(column),
-            _ => None,
-        });
-    }
+    let places = places(aggregate);
     let determined = |place: usize| {
         schema.functional_dependencies().iter().any(|dependence| {
             dependence.target_indices.contains(&place)
@@ -311,14 +380,15 @@ fn dependent_documents(aggregate: &Aggregate) -> Result<HashSet<usize>> {
         .collect())
 }
 
-fn by_key(aggregate: Aggregate) -> Result<LogicalPlan> {
+fn by_key(aggregate: Aggregate, determined: &Determined) -> Result<LogicalPlan> {
     if let [Expr::GroupingSet(set)] = aggregate.group_expr.as_slice() {
         let set = set.clone();
         return sets_by_key(aggregate, &set);
     }
     let schema = aggregate.input.schema().clone();
-    let mut is_found = false;
-    let dependent = dependent_documents(&aggregate)?;
+    let mut is_found = determined.is_found();
+    let mut dependent = dependent_documents(&aggregate)?;
+    dependent.extend(&determined.added);
     for (position, group) in aggregate.group_expr.iter().enumerate() {
         let (_, field) = group.to_field(schema.as_ref())?;
         if dependent.contains(&position) {
@@ -346,6 +416,10 @@ fn by_key(aggregate: Aggregate) -> Result<LogicalPlan> {
             groups.push(key(group.clone().unalias(), &group_field).alias(key_name));
             values.push(first_value(group.clone().unalias(), Vec::new()).alias(value_name.clone()));
             output.push(Expr::Column(Column::from_name(value_name)).alias_qualified(qualifier, name));
+        } else if determined.keys.contains(&position) {
+            let key_name = format!("{KEY}{position}");
+            groups.push(group.clone().unalias().alias(key_name.clone()));
+            output.push(Expr::Column(Column::from_name(key_name)).alias_qualified(qualifier, name));
         } else {
             groups.push(group.clone());
             output.push(Expr::Column(Column::new(qualifier, name)));

@@ -115,6 +115,7 @@ impl Typing<'_> {
                 Ok(LogicalPlan::Limit(limit))
             }
             other => {
+                let other = keyed::grouped_once(other);
                 let names = NamePreserver::new(&other);
                 let other = other.map_expressions(|expression| {
                     Ok(Transformed::yes(self.named(expression, &names, &schema)?))
