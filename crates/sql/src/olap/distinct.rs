@@ -16,21 +16,23 @@ use std::sync::Arc;
 /// DataFusion's rules, of which one leaves sums of integers alone and another what is sorted by, with those of [`null_keys`] around them.
 pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let ours = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
-        "single_distinct_aggregation_to_group_by" => Arc::new(GroupByArgument { stock: rule }) as _,
-        "eliminate_duplicated_expr" => Arc::new(SortByAll { stock: rule }) as _,
+        "single_distinct_aggregation_to_group_by" => {
+            Arc::new(Unless { is_kept: sums_integers, stock: rule }) as _
+        }
+        "eliminate_duplicated_expr" => Arc::new(Unless { is_kept: sorts, stock: rule }) as _,
         _ => rule,
     };
     kept_above::around(null_keys::around(Optimizer::new().rules.into_iter().map(ours).collect()))
 }
 
-/// Leaves ORDER BY as it is. DataFusion drops what a key before it determines, which it does not always know rightly: behind an aggregate
-/// over a join it takes the key of one side to determine the columns of both.
+/// A rule that leaves some plans as they are.
 #[derive(Debug)]
-struct SortByAll {
+struct Unless {
+    is_kept: fn(&LogicalPlan) -> Result<bool>,
     stock: Arc<dyn OptimizerRule + Send + Sync>,
 }
 
-impl OptimizerRule for SortByAll {
+impl OptimizerRule for Unless {
     fn name(&self) -> &str {
         self.stock.name()
     }
@@ -44,37 +46,17 @@ impl OptimizerRule for SortByAll {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match plan {
-            LogicalPlan::Sort(_) => Ok(Transformed::no(plan)),
-            other => self.stock.rewrite(other, config),
-        }
-    }
-}
-
-#[derive(Debug)]
-struct GroupByArgument {
-    stock: Arc<dyn OptimizerRule + Send + Sync>,
-}
-
-impl OptimizerRule for GroupByArgument {
-    fn name(&self) -> &str {
-        self.stock.name()
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.stock.apply_order()
-    }
-
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match sums_integers(&plan)? {
+        match (self.is_kept)(&plan)? {
             true => Ok(Transformed::no(plan)),
             false => self.stock.rewrite(plan, config),
         }
     }
+}
+
+/// Whether the plan sorts. DataFusion drops what a key before it determines, which it does not always know rightly: behind an aggregate
+/// over a join it takes the key of one side to determine the columns of both.
+fn sorts(plan: &LogicalPlan) -> Result<bool> {
+    Ok(matches!(plan, LogicalPlan::Sort(_)))
 }
 
 /// Whether the plan is an aggregate with a sum whose parts would be summed with another type.

@@ -23,7 +23,8 @@ impl fmt::Display for Line<'_> {
 /// An operator and those that it reads from. `began`: when their run began, if they have run.
 fn described(operator: &dyn ExecutionPlan, verbose: bool, began: Option<DateTime<Utc>>) -> Node {
     let form = if verbose { DisplayFormatType::Verbose } else { DisplayFormatType::Default };
-    let line = Line(operator, form).to_string().trim_end().to_owned();
+    // Names of our own begin with a byte that no text may have.
+    let line = Line(operator, form).to_string().replace('\0', "").trim_end().to_owned();
     let kind = operator.name().to_owned();
     let rest = line.strip_prefix(&kind).map(|rest| rest.trim_start_matches(':').trim().to_owned());
     let mut node = Node::new(kind, line);
