@@ -3,7 +3,8 @@
 //!
 //! The life of a connection:
 //! 1. `server` accepts the socket and `workers` give it a thread, which `connections` can end. Between two transactions of a
-//!    client that is silent it has none (`idle`). A lone client's next message is not slept for (`polling`). Before the database is open, and when the server ends, `turnstile` turns it away.
+//!    client that is silent it has none (`idle`). A lone client's next message is not slept for (`polling`). Before the database
+//!    is open, and when the server ends, `turnstile` turns it away.
 //! 2. `startup` refuses encryption, serves a cancel request, or starts a session: any user and password, one
 //!    database.
 //! 3. `connection` reads one message after the other (`frontend` takes them from the wire), hands simple
