@@ -42,7 +42,7 @@ pub(crate) struct Tree {
 
 /// A step of a descent: an inner node and which of its children was chosen.
 #[derive(Clone, Copy)]
-pub(crate) struct Step<'g> {
+pub(crate) struct DescentStep<'g> {
     pub(crate) node: &'g Node,
     pub(crate) version: NodeVersion,
     pub(crate) count: usize,
@@ -65,7 +65,7 @@ pub(crate) fn load_fence(fence: Fence) -> Result<Option<NodeSlot>, Restart> {
 /// Where an entry belongs: an index of a leaf, and the step to the leaf.
 #[derive(Clone, Copy)]
 pub(crate) struct LeafPlace<'g> {
-    pub(crate) parent: Option<Step<'g>>,
+    pub(crate) parent: Option<DescentStep<'g>>,
     pub(crate) leaf: &'g Node,
     pub(crate) version: NodeVersion,
     pub(crate) index: usize,
@@ -118,7 +118,7 @@ impl Tree {
         probe: &Probe,
         side: Side,
         guard: &'g Guard,
-        mut step: impl FnMut(Step<'g>) -> Result<(), Restart>,
+        mut step: impl FnMut(DescentStep<'g>) -> Result<(), Restart>,
     ) -> Result<(&'g Node, NodeVersion), Restart> {
         let root = self.root.load(Ordering::Acquire);
         // SAFETY: a root is freed only an epoch after another one took its place.
@@ -131,7 +131,7 @@ impl Tree {
             let count = node.count();
             let index = node.rank(1, count, probe, side, version, guard)? - 1;
             let child = node.child(index);
-            step(Step { node, version, count, index })?;
+            step(DescentStep { node, version, count, index })?;
             node.validate(version)?;
             // SAFETY: the address comes from a validated node, under a guard that has been pinned meanwhile.
             let below = unsafe { Node::from_child(child, guard) };
@@ -211,7 +211,12 @@ impl Tree {
 
     /// Splits a full inner node that is on the way of an insertion, and begins again.
     #[cold]
-    pub(crate) fn make_room(&self, parent: Option<Step>, step: &Step, guard: &Guard) -> Result<(), Restart> {
+    pub(crate) fn make_room(
+        &self,
+        parent: Option<DescentStep>,
+        step: &DescentStep,
+        guard: &Guard,
+    ) -> Result<(), Restart> {
         self.split(parent, step.node, step.version, inner_cut(step), guard)?;
         Err(Restart)
     }
@@ -220,7 +225,7 @@ impl Tree {
     #[cold]
     fn split(
         &self,
-        parent: Option<Step>,
+        parent: Option<DescentStep>,
         node: &Node,
         version: NodeVersion,
         cut: usize,
@@ -270,7 +275,7 @@ impl Tree {
     #[cold]
     fn widen(
         &self,
-        parent: Option<Step>,
+        parent: Option<DescentStep>,
         leaf: &Node,
         version: NodeVersion,
         width: usize,
@@ -389,7 +394,7 @@ fn leaf_cut(leaf: &Node, index: usize) -> usize {
 }
 
 /// Where to cut a full inner node on the way to one of its children.
-fn inner_cut(step: &Step) -> usize {
+fn inner_cut(step: &DescentStep) -> usize {
     let count = step.node.capacity();
     if step.index + 1 == count { count - 1 } else { count / 2 }
 }

@@ -13,7 +13,7 @@ use crate::appender::{Appender, Shared};
 use crate::failure::Failure;
 use crate::format::{CHUNK_HEADER_BYTES, record_at, record_bytes};
 use crate::pace::Turn;
-use crate::primitive::{Step, weakened};
+use crate::primitive::{ProofStep, weakened};
 use crate::record::LogStart;
 use crate::room::{COVER_COST, record_cost};
 use crate::segments::Segments;
@@ -147,7 +147,7 @@ impl Flusher {
         let mut watermark = (self.watermark)();
         self.note_appenders();
         let has_written = self.take_all()?;
-        if weakened(Step::WatermarkFirst) {
+        if weakened(ProofStep::WatermarkFirst) {
             watermark = (self.watermark)();
         }
         // Only a bug of the caller lets the watermark go back; what has been said stays.

@@ -43,7 +43,9 @@
 //! Records of commits for which nobody waits (`synchronous_commit = off`) and that the last W did not cover: the flusher asks to
 //! be woken by the clock then.
 
-use crate::primitive::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Step, wait, wait_for, weakened};
+use crate::primitive::{
+    AtomicBool, AtomicU64, Condvar, Mutex, Ordering, ProofStep, wait, wait_for, weakened,
+};
 use ankerdb_base::Timestamp;
 use std::time::Duration;
 
@@ -141,10 +143,10 @@ impl Pace {
         control.wanted = control.wanted.max(commit.0);
         control.waiting += 1;
         control.waits += 1;
-        if !weakened(Step::WaiterWakes) && self.is_asleep.swap(false, Ordering::AcqRel) {
+        if !weakened(ProofStep::WaiterWakes) && self.is_asleep.swap(false, Ordering::AcqRel) {
             self.flusher.notify_one();
         }
-        if !weakened(Step::WaiterEndsPause) {
+        if !weakened(ProofStep::WaiterEndsPause) {
             self.end_pause(&mut control);
         }
         while self.durable() < commit && !control.has_ended {
@@ -157,7 +159,7 @@ impl Pace {
     /// F6 and F7: everything up to here is on disk.
     pub(crate) fn announce(&self, durable: Timestamp) {
         self.durable.store(durable.0, Ordering::Release);
-        let control = (!weakened(Step::WakesUnderLock)).then(|| self.control.lock());
+        let control = (!weakened(ProofStep::WakesUnderLock)).then(|| self.control.lock());
         if control.as_ref().is_none_or(|control| control.waiting > 0) {
             self.waiters.notify_all();
         }
@@ -166,9 +168,9 @@ impl Pace {
     /// F1 to F3: sleeps until there is something to do, at most so long.
     pub(crate) fn rest(&self, longest: Option<Duration>, has_work: &mut dyn FnMut() -> bool) -> Turn {
         let mut control = self.control.lock();
-        let early_look = weakened(Step::SleepsBeforeItLooks) && has_work();
+        let early_look = weakened(ProofStep::SleepsBeforeItLooks) && has_work();
         self.is_asleep.swap(true, Ordering::AcqRel);
-        let look = |has_work: &mut dyn FnMut() -> bool| match weakened(Step::SleepsBeforeItLooks) {
+        let look = |has_work: &mut dyn FnMut() -> bool| match weakened(ProofStep::SleepsBeforeItLooks) {
             true => early_look,
             false => has_work(),
         };

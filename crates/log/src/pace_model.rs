@@ -8,7 +8,9 @@ use std::sync::Arc;
 use loom::thread;
 
 use crate::pace::{Pace, Turn};
-use crate::primitive::{AtomicU64, Condvar, Mutex, Ordering, Step, check, check_without, wait, weakened};
+use crate::primitive::{
+    AtomicU64, Condvar, Mutex, Ordering, ProofStep, check, check_without, wait, weakened,
+};
 use ankerdb_base::Timestamp;
 use std::time::Duration;
 
@@ -53,7 +55,7 @@ impl Model {
             disk.extend(taken);
             self.written.notify_all();
         }
-        if weakened(Step::WatermarkFirst) {
+        if weakened(ProofStep::WatermarkFirst) {
             watermark = self.watermark.load(Ordering::Acquire);
         }
         if watermark > self.pace.durable().0 {
@@ -160,7 +162,7 @@ fn a_waiter_ends_a_pause() {
 #[test]
 #[should_panic = "deadlock"]
 fn a_waiter_that_leaves_the_flusher_its_pause_waits_for_ever() {
-    check_without(Step::WaiterEndsPause, commit_in_a_pause);
+    check_without(ProofStep::WaiterEndsPause, commit_in_a_pause);
 }
 
 #[test]
@@ -181,7 +183,7 @@ fn a_reader_is_woken_and_what_nobody_waits_for_is_flushed() {
 #[test]
 #[should_panic = "deadlock"]
 fn a_flusher_that_looks_before_it_sleeps_sleeps_on() {
-    check_without(Step::SleepsBeforeItLooks, commit_that_nobody_waits_for);
+    check_without(ProofStep::SleepsBeforeItLooks, commit_that_nobody_waits_for);
 }
 
 /// Nobody waits for the commit to be durable (`synchronous_commit = off`): only the append wakes the flusher.
@@ -208,17 +210,17 @@ fn an_append_alone_wakes_the_flusher() {
 #[test]
 #[should_panic = "deadlock"]
 fn a_waiter_that_does_not_wake_waits_for_ever() {
-    check_without(Step::WaiterWakes, one_commit);
+    check_without(ProofStep::WaiterWakes, one_commit);
 }
 
 #[test]
 #[should_panic = "deadlock"]
 fn a_flusher_that_wakes_without_the_lock_misses_a_waiter() {
-    check_without(Step::WakesUnderLock, one_commit);
+    check_without(ProofStep::WakesUnderLock, one_commit);
 }
 
 #[test]
 #[should_panic = "told that a commit is durable"]
 fn a_watermark_read_after_the_buffers_says_too_much() {
-    check_without(Step::WatermarkFirst, one_commit);
+    check_without(ProofStep::WatermarkFirst, one_commit);
 }

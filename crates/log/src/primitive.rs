@@ -85,7 +85,7 @@ pub(crate) use real::*;
 
 /// A step that the proof relies on, for control models to take out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ProofStep {
     /// The flusher says that it sleeps before it looks for work.
     SleepsBeforeItLooks,
     /// A waiter wakes the flusher, although the commit's record was written before.
@@ -100,15 +100,15 @@ pub(crate) enum Step {
 
 #[cfg(all(test, loom))]
 mod control {
-    use super::Step;
+    use super::ProofStep;
     use std::cell::Cell;
 
     thread_local! {
         // loom runs all threads of a model on one thread of the operating system.
-        static TAKEN_OUT: Cell<Option<Step>> = const { Cell::new(None) };
+        static TAKEN_OUT: Cell<Option<ProofStep>> = const { Cell::new(None) };
     }
 
-    pub(crate) fn weakened(step: Step) -> bool {
+    pub(crate) fn weakened(step: ProofStep) -> bool {
         TAKEN_OUT.get() == Some(step)
     }
 
@@ -120,7 +120,7 @@ mod control {
     }
 
     /// Runs `model` with one step of the protocol taken out.
-    pub(crate) fn check_without(step: Step, model: impl Fn() + Sync + Send + 'static) {
+    pub(crate) fn check_without(step: ProofStep, model: impl Fn() + Sync + Send + 'static) {
         TAKEN_OUT.set(Some(step));
         check(3, model);
         TAKEN_OUT.set(None);
@@ -133,6 +133,6 @@ pub(crate) use control::*;
 /// Whether a control model has taken this step out. Never in a normal build.
 #[cfg(not(all(test, loom)))]
 #[inline(always)]
-pub(crate) const fn weakened(_: Step) -> bool {
+pub(crate) const fn weakened(_: ProofStep) -> bool {
     false
 }

@@ -59,7 +59,7 @@ use ankerdb_base::{Timestamp, failpoint};
 use crossbeam_utils::CachePadded;
 
 use crate::patience::Patience;
-use crate::primitive::{Arc, AtomicPtr, AtomicU64, Backoff, Ordering, Step, fence, weakened};
+use crate::primitive::{Arc, AtomicPtr, AtomicU64, Backoff, Ordering, ProofStep, fence, weakened};
 
 /// The pointer is about to change.
 const CLOSED: u64 = 0;
@@ -165,7 +165,7 @@ impl<W: Send + Sync> CommitOrder<W> {
         let slot = self.slot(timestamp);
         // From here on the slot is ours. Release: a thread that sees it closed sees the watermark that let us close
         // it.
-        if !weakened(Step::PublishCloses) {
+        if !weakened(ProofStep::PublishCloses) {
             slot.word.store(word(timestamp, CLOSED), Ordering::Release);
         }
         let former = slot.writes.swap(Arc::into_raw(writes).cast_mut(), Ordering::AcqRel);
@@ -224,10 +224,10 @@ impl<W: Send + Sync> CommitOrder<W> {
                 }
                 let writes = slot.writes.load(Ordering::Acquire);
                 let unchanged = timestamp_of(slot.word.load(Ordering::Relaxed)) == timestamp;
-                let unchanged = unchanged || weakened(Step::VisitRechecks);
+                let unchanged = unchanged || weakened(ProofStep::VisitRechecks);
                 return if unchanged { Published::Writes(writes) } else { Published::Gone };
             }
-            if weakened(Step::VisitWaits) {
+            if weakened(ProofStep::VisitWaits) {
                 return Published::Aborted;
             }
             backoff.snooze();
@@ -246,11 +246,11 @@ impl<W: Send + Sync> CommitOrder<W> {
         let former = slot.writes.load(Ordering::Acquire);
         let seen = slot.word.load(Ordering::Relaxed);
         let is_there = timestamp_of(seen) == timestamp.0 && matches!(state_of(seen), INSTALLED | ABORTED);
-        if !is_there && !weakened(Step::ForgetRechecks) {
+        if !is_there && !weakened(ProofStep::ForgetRechecks) {
             return false;
         }
         let empty = Arc::into_raw(empty).cast_mut();
-        let replaced = match weakened(Step::ForgetCompares) {
+        let replaced = match weakened(ProofStep::ForgetCompares) {
             false => slot.writes.compare_exchange(former, empty, Ordering::AcqRel, Ordering::Relaxed),
             true => Ok(slot.writes.swap(empty, Ordering::AcqRel)),
         };
@@ -270,7 +270,7 @@ impl<W: Send + Sync> CommitOrder<W> {
         let slot = self.slot(timestamp.0);
         debug_assert_eq!(slot.word.load(Ordering::Relaxed), word(timestamp.0, PUBLISHED));
         slot.word.store(word(timestamp.0, state), Ordering::Release);
-        if !weakened(Step::FinishFences) {
+        if !weakened(ProofStep::FinishFences) {
             fence(Ordering::SeqCst);
         }
         self.advance();
@@ -286,7 +286,7 @@ impl<W: Send + Sync> CommitOrder<W> {
                 watermark = self.watermark.load(Ordering::Acquire);
                 continue;
             }
-            if seen < word(next, if weakened(Step::AdvanceChecksMark) { PUBLISHED } else { INSTALLED }) {
+            if seen < word(next, if weakened(ProofStep::AdvanceChecksMark) { PUBLISHED } else { INSTALLED }) {
                 return;
             }
             watermark =

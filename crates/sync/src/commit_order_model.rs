@@ -11,7 +11,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use crate::commit_order::{CommitOrder, Visited};
-use crate::primitive::{Arc, Step, check, check_without};
+use crate::primitive::{Arc, ProofStep, check, check_without};
 
 /// A write set: the number that the committer gave it.
 type Writes = u64;
@@ -237,41 +237,41 @@ fn loom_forgetter_of_a_reused_slot() {
 #[test]
 #[should_panic = "assertion `left == right` failed"]
 fn control_forgetter_that_does_not_look_again() {
-    check_without(Step::ForgetRechecks, forgetter_of_a_reused_slot);
+    check_without(ProofStep::ForgetRechecks, forgetter_of_a_reused_slot);
 }
 
 #[test]
 #[should_panic = "assertion `left == right` failed"]
 fn control_forgetter_that_does_not_compare() {
-    check_without(Step::ForgetCompares, forgetter_of_a_reused_slot);
+    check_without(ProofStep::ForgetCompares, forgetter_of_a_reused_slot);
 }
 
 #[test]
 #[should_panic = "an advance was lost"]
 fn control_without_fence_at_finish() {
-    check_without(Step::FinishFences, || finishers(2));
+    check_without(ProofStep::FinishFences, || finishers(2));
 }
 
 #[test]
 #[should_panic = "Causality violation"]
 fn control_watermark_over_unfinished_commits() {
-    check_without(Step::AdvanceChecksMark, two_committers_and_a_reader);
+    check_without(ProofStep::AdvanceChecksMark, two_committers_and_a_reader);
 }
 
 #[test]
 #[should_panic = "assertion `left == right` failed"]
 fn control_validator_that_does_not_wait() {
-    check_without(Step::VisitWaits, committer_and_validator);
+    check_without(ProofStep::VisitWaits, committer_and_validator);
 }
 
 #[test]
 #[should_panic = "assertion `left == right` failed"]
 fn control_visitor_that_does_not_look_again() {
-    check_without(Step::VisitRechecks, visitor_of_a_reused_slot);
+    check_without(ProofStep::VisitRechecks, visitor_of_a_reused_slot);
 }
 
 #[test]
 #[should_panic = "assertion `left == right` failed"]
 fn control_slot_that_is_not_closed() {
-    check_without(Step::PublishCloses, visitor_of_a_reused_slot);
+    check_without(ProofStep::PublishCloses, visitor_of_a_reused_slot);
 }

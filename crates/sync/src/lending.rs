@@ -79,7 +79,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use crate::primitive::{Arc, AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, Step, weakened};
+use crate::primitive::{Arc, AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, ProofStep, weakened};
 
 /// Columns that one state word covers.
 const COLUMNS_PER_WORD: usize = 48;
@@ -185,7 +185,7 @@ impl<A> Columns<A> {
             return None;
         }
         let mut clean = Some(clean);
-        if weakened(Step::LendAsksLast) && !clean.take().is_none_or(|clean| clean()) {
+        if weakened(ProofStep::LendAsksLast) && !clean.take().is_none_or(|clean| clean()) {
             return None;
         }
         // SAFETY: the caller's promise.
@@ -226,7 +226,7 @@ impl<A> Columns<A> {
     /// R3, for one column. The address cannot have been given to another cell: we keep the old one alive.
     fn is_current(&self, column: usize, lent: &Lent<A>) -> bool {
         // Relaxed: copies that ended before R2 are visible by R2; later ones do not matter (invariant 3).
-        weakened(Step::LendChecksPointers)
+        weakened(ProofStep::LendChecksPointers)
             || std::ptr::eq(self.cells[column].load(Ordering::Relaxed), Arc::as_ptr(&lent.0))
     }
 }
@@ -237,9 +237,9 @@ fn lent_bit(column: usize) -> u64 {
 
 /// R2, for one word. Tries again only when another reader came first.
 fn set_lent(state: &AtomicU64, mask: u64) -> bool {
-    let success = if weakened(Step::LendReleases) { Ordering::Acquire } else { Ordering::AcqRel };
+    let success = if weakened(ProofStep::LendReleases) { Ordering::Acquire } else { Ordering::AcqRel };
     let mut seen = state.load(Ordering::Relaxed);
-    while seen & WRITERS == 0 || weakened(Step::LendMeetsNoWriter) {
+    while seen & WRITERS == 0 || weakened(ProofStep::LendMeetsNoWriter) {
         match state.compare_exchange_weak(seen, seen | mask, success, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(now) => seen = now,
@@ -310,13 +310,13 @@ impl<A> Columns<A> {
         let bit = lent_bit(column);
         let _mover = self.mover.lock();
         // Relaxed, also below: bits are cleared, and pointers changed, only under the mover.
-        if state.load(Ordering::Relaxed) & bit == 0 && !weakened(Step::MoveOnce) {
+        if state.load(Ordering::Relaxed) & bit == 0 && !weakened(ProofStep::MoveOnce) {
             return None;
         }
         let old = self.cells[column].load(Ordering::Relaxed);
         // SAFETY: the block's own cell; it changes only under the mover, which we hold.
         let cell = unsafe { &*old };
-        let retired = if cell.lenders.load(Ordering::Acquire) == 0 && !weakened(Step::MoveOnce) {
+        let retired = if cell.lenders.load(Ordering::Acquire) == 0 && !weakened(ProofStep::MoveOnce) {
             None
         } else {
             self.cells[column].store(Cell::raw(copy(&cell.value)), Ordering::Release);
@@ -358,7 +358,7 @@ impl<A> Clone for Lent<A> {
 
 impl<A> Drop for Lent<A> {
     fn drop(&mut self) {
-        let order = if weakened(Step::LoanEndReleases) { Ordering::Relaxed } else { Ordering::Release };
+        let order = if weakened(ProofStep::LoanEndReleases) { Ordering::Relaxed } else { Ordering::Release };
         self.0.lenders.fetch_sub(1, order);
     }
 }

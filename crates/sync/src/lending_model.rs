@@ -13,7 +13,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use crate::lending::{Columns, Lent, Retired};
-use crate::primitive::{AtomicU64, Ordering, Step, check, check_without};
+use crate::primitive::{AtomicU64, Ordering, ProofStep, check, check_without};
 
 /// One cell per writer.
 struct Array([UnsafeCell<u64>; 2]);
@@ -306,37 +306,37 @@ fn loom_columns_in_two_words() {
 #[should_panic = "assertion `left == right` failed"]
 fn control_without_looking_again_at_the_pointers() {
     // A reader that began before a writer copied takes the old array for the present one.
-    check_without(Step::LendChecksPointers, || reader_of_any_state([0, 1]));
+    check_without(ProofStep::LendChecksPointers, || reader_of_any_state([0, 1]));
 }
 
 #[test]
 #[should_panic = "Causality violation"]
 fn control_lending_while_a_writer_is_registered() {
-    check_without(Step::LendMeetsNoWriter, writer_and_reader);
+    check_without(ProofStep::LendMeetsNoWriter, writer_and_reader);
 }
 
 #[test]
 #[should_panic = "Causality violation"]
 fn control_without_release_at_lending() {
-    check_without(Step::LendReleases, writer_and_reader);
+    check_without(ProofStep::LendReleases, writer_and_reader);
 }
 
 #[test]
 #[should_panic = "assertion `left == right` failed"]
 fn control_asking_for_clean_first() {
-    check_without(Step::LendAsksLast, writer_and_reader);
+    check_without(ProofStep::LendAsksLast, writer_and_reader);
 }
 
 #[test]
 #[should_panic = "Causality violation"]
 fn control_moving_twice() {
-    check_without(Step::MoveOnce, two_writers_meet_a_loan);
+    check_without(ProofStep::MoveOnce, two_writers_meet_a_loan);
 }
 
 #[test]
 #[should_panic = "Causality violation"]
 fn control_without_release_at_the_end_of_a_loan() {
-    check_without(Step::LoanEndReleases, loans_that_end);
+    check_without(ProofStep::LoanEndReleases, loans_that_end);
 }
 
 #[test]

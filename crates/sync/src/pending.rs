@@ -39,7 +39,7 @@
 
 use ankerdb_base::Timestamp;
 
-use crate::primitive::{AtomicU64, Ordering, Step, weakened};
+use crate::primitive::{AtomicU64, Ordering, ProofStep, weakened};
 
 const FREE: u64 = 0;
 const OPEN: u64 = 1;
@@ -107,7 +107,7 @@ impl PendingCommits {
         let timestamp = slot.timestamp.load(Ordering::Acquire);
         let is_open = slot.word.load(Ordering::Acquire) == number << STATE_BITS | OPEN;
         match timestamp {
-            _ if !is_open && !weakened(Step::DecisionRechecks) => Decision::Over,
+            _ if !is_open && !weakened(ProofStep::DecisionRechecks) => Decision::Over,
             UNDECIDED => Decision::Undecided,
             timestamp => Decision::At(Timestamp(timestamp)),
         }
@@ -128,7 +128,7 @@ impl PendingCommit<'_> {
 
     /// All marks have been replaced: the slot is free for another commit.
     pub fn end(self) {
-        if !weakened(Step::EndCloses) {
+        if !weakened(ProofStep::EndCloses) {
             self.slot.word.store(self.number << STATE_BITS | CLOSING, Ordering::Release);
         }
         self.slot.timestamp.store(UNDECIDED, Ordering::Release);

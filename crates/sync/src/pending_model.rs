@@ -7,7 +7,7 @@ use loom::thread;
 use ankerdb_base::Timestamp;
 
 use crate::pending::{Decision, PendingCommits};
-use crate::primitive::{AtomicU64, Ordering, Step, check, check_without};
+use crate::primitive::{AtomicU64, Ordering, ProofStep, check, check_without};
 
 /// The mark of a row: a number, or a timestamp.
 const MARK: u64 = 1 << 60;
@@ -76,11 +76,11 @@ fn loom_reader_and_two_pending_commits() {
 #[test]
 #[should_panic = "the timestamp of another commit"]
 fn control_reader_that_does_not_look_at_the_number_again() {
-    check_without(Step::DecisionRechecks, reader_and_two_commits);
+    check_without(ProofStep::DecisionRechecks, reader_and_two_commits);
 }
 
 #[test]
 #[should_panic = "a commit that is visible is not decided"]
 fn control_end_that_takes_the_timestamp_out_before_it_closes() {
-    check_without(Step::EndCloses, reader_and_two_commits);
+    check_without(ProofStep::EndCloses, reader_and_two_commits);
 }

@@ -121,7 +121,7 @@ pub(crate) use real::*;
 
 /// A step that some proof relies on, for control models to take out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ProofStep {
     /// lending: a reader looks again at the array pointers after it has set the lent bits.
     LendChecksPointers,
     /// lending: a reader sets lent bits only while no writer is registered.
@@ -171,15 +171,15 @@ pub(crate) enum Step {
 
 #[cfg(all(test, loom))]
 mod control {
-    use super::Step;
+    use super::ProofStep;
     use std::cell::Cell;
 
     thread_local! {
         // loom runs all threads of a model on one thread of the operating system.
-        static TAKEN_OUT: Cell<Option<Step>> = const { Cell::new(None) };
+        static TAKEN_OUT: Cell<Option<ProofStep>> = const { Cell::new(None) };
     }
 
-    pub(crate) fn weakened(step: Step) -> bool {
+    pub(crate) fn weakened(step: ProofStep) -> bool {
         TAKEN_OUT.get() == Some(step)
     }
 
@@ -192,14 +192,14 @@ mod control {
     }
 
     /// Runs `model` with one step of the protocol taken out. Two or three preemptions are enough to fail.
-    pub(crate) fn check_without(step: Step, model: impl Fn() + Sync + Send + 'static) {
+    pub(crate) fn check_without(step: ProofStep, model: impl Fn() + Sync + Send + 'static) {
         check_without_up_to(3, step, model);
     }
 
     /// Runs `model` with one step taken out and fewer preemptions, for failures that these find much sooner.
     pub(crate) fn check_without_up_to(
         preemptions: usize,
-        step: Step,
+        step: ProofStep,
         model: impl Fn() + Sync + Send + 'static,
     ) {
         TAKEN_OUT.set(Some(step));
@@ -214,6 +214,6 @@ pub(crate) use control::*;
 /// Whether a control model has taken this step out. Never in a normal build.
 #[cfg(not(all(test, loom)))]
 #[inline(always)]
-pub(crate) const fn weakened(_: Step) -> bool {
+pub(crate) const fn weakened(_: ProofStep) -> bool {
     false
 }

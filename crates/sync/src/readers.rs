@@ -65,7 +65,7 @@ use std::sync::Arc;
 
 use ankerdb_base::Timestamp;
 
-use crate::primitive::{AtomicPtr, AtomicU64, Mutex, Ordering, Step, fence, weakened};
+use crate::primitive::{AtomicPtr, AtomicU64, Mutex, Ordering, ProofStep, fence, weakened};
 
 /// Slots that are allocated at once.
 const SLOTS_PER_CHUNK: usize = if cfg!(loom) { 2 } else { 32 };
@@ -186,7 +186,7 @@ impl ActiveReaders {
         if self.horizon.load(Ordering::Acquire) < watermark.0 {
             self.horizon.fetch_max(watermark.0, Ordering::AcqRel);
         }
-        if !weakened(Step::PruneFences) {
+        if !weakened(ProofStep::PruneFences) {
             fence(Ordering::SeqCst);
         }
     }
@@ -271,12 +271,12 @@ impl ReaderSlot {
         loop {
             let timestamp = watermark();
             self.slot().store(timestamp.0 | mark, Ordering::Release);
-            if !weakened(Step::EnterFences) {
+            if !weakened(ProofStep::EnterFences) {
                 fence(Ordering::SeqCst);
             }
             // Acquire: a reader that sees the horizon sees, when it tries again, the watermark that it came from.
             if self.readers.horizon.load(Ordering::Acquire) <= timestamp.0
-                || weakened(Step::EnterChecksHorizon)
+                || weakened(ProofStep::EnterChecksHorizon)
             {
                 return timestamp;
             }

@@ -10,7 +10,7 @@ use ankerdb_base::Timestamp;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use crate::primitive::{AtomicU64, Ordering, Step, check, check_without, weakened};
+use crate::primitive::{AtomicU64, Ordering, ProofStep, check, check_without, weakened};
 use crate::readers::{ActiveReaders, ReaderSlot};
 
 struct Database {
@@ -49,7 +49,7 @@ impl Database {
     /// before it writes to the row.
     fn find_and_go_on(&self, first: &ReaderSlot, second: &ReaderSlot) {
         self.enter(first);
-        if !weakened(Step::AnchorsFirst) {
+        if !weakened(ProofStep::AnchorsFirst) {
             first.set_anchor();
         }
         self.commit();
@@ -172,7 +172,7 @@ fn loom_finder_and_burier() {
 #[test]
 #[should_panic]
 fn control_finding_without_an_anchor() {
-    check_without(Step::AnchorsFirst, finder_and_burier);
+    check_without(ProofStep::AnchorsFirst, finder_and_burier);
 }
 
 #[test]
@@ -198,17 +198,17 @@ fn loom_reader_and_two_pruners() {
 #[test]
 #[should_panic = "Causality violation"]
 fn control_entering_without_a_look_at_the_horizon() {
-    check_without(Step::EnterChecksHorizon, reader_and_pruner);
+    check_without(ProofStep::EnterChecksHorizon, reader_and_pruner);
 }
 
 #[test]
 #[should_panic = "Causality violation"]
 fn control_entering_without_fence() {
-    check_without(Step::EnterFences, reader_and_pruner);
+    check_without(ProofStep::EnterFences, reader_and_pruner);
 }
 
 #[test]
 #[should_panic = "Causality violation"]
 fn control_pruning_without_fence() {
-    check_without(Step::PruneFences, reader_and_pruner);
+    check_without(ProofStep::PruneFences, reader_and_pruner);
 }

@@ -7,17 +7,17 @@
 //!
 //! | here | mirrors |
 //! | --- | --- |
-//! | [`Row::read`], [`Row::read_version`] | `RowBlock::read`, `read_version` (`crates/table/src/block.rs`) |
-//! | [`Row::save`], [`Row::take_back`] | `RowBlock::save`, `take_back`, with the pruning of `OwnedRow::save_update` |
-//! | [`Row::install`] | `RowBlock::install_update`; the order of stores is that of `crates/table/src/header.rs` |
-//! | [`Row::push`], [`Row::prune`], [`Run`] | `VersionChain` and `Run` (`crates/table/src/version.rs`) |
-//! | [`Row::install_ahead`], [`Row::withdraw`], [`Row::settle`] | `install_update_ahead`, `withdraw_update`, `settle_update` (`crates/table/src/block/ahead.rs`) |
-//! | [`copy_rows`], [`Row::correct`], [`Changes`] | `copy_block`, `Walk` (`crates/snapshot/src/materialize.rs`); `raise` |
-//! | [`Database::sweep`], [`Row::sweep`] | `Storage::sweep`, `RowBlock::sweep` |
-//! | [`Transaction::lock`], [`Transaction::restart`] | `Transaction::lock`, `restart_statement` (`crates/transaction/src/lock.rs`, `statement.rs`) |
-//! | [`Transaction::commit`] | `Transaction::commit` (`crates/transaction/src/commit.rs`), docs/design/commit.md |
-//! | [`Transaction::commit_large`] | `Transaction::commit` of many rows (`crates/transaction/src/ahead.rs`) |
-//! | [`Transaction::validate_ahead`] | `Transaction::validate_ahead` (`crates/transaction/src/validate.rs`) |
+//! | [`ModelRow::read`], [`ModelRow::read_version`] | `RowBlock::read`, `read_version` (`crates/table/src/block.rs`) |
+//! | [`ModelRow::save`], [`ModelRow::take_back`] | `RowBlock::save`, `take_back`, with the pruning of `OwnedRow::save_update` |
+//! | [`ModelRow::install`] | `RowBlock::install_update`; the order of stores is that of `crates/table/src/header.rs` |
+//! | [`ModelRow::push`], [`ModelRow::prune`], [`Run`] | `VersionChain` and `Run` (`crates/table/src/version.rs`) |
+//! | [`ModelRow::install_ahead`], [`ModelRow::withdraw`], [`ModelRow::settle`] | `install_update_ahead`, `withdraw_update`, `settle_update` (`crates/table/src/block/ahead.rs`) |
+//! | [`copy_rows`], [`ModelRow::correct`], [`Changes`] | `copy_block`, `Walk` (`crates/snapshot/src/materialize.rs`); `raise` |
+//! | [`ModelDatabase::sweep`], [`ModelRow::sweep`] | `Storage::sweep`, `RowBlock::sweep` |
+//! | [`ModelTransaction::lock`], [`ModelTransaction::restart`] | `ModelTransaction::lock`, `restart_statement` (`crates/transaction/src/lock.rs`, `statement.rs`) |
+//! | [`ModelTransaction::commit`] | `ModelTransaction::commit` (`crates/transaction/src/commit.rs`), docs/design/commit.md |
+//! | [`ModelTransaction::commit_large`] | `ModelTransaction::commit` of many rows (`crates/transaction/src/ahead.rs`) |
+//! | [`ModelTransaction::validate_ahead`] | `ModelTransaction::validate_ahead` (`crates/transaction/src/validate.rs`) |
 //!
 //! They have to change together: `crates/transaction/tests/conformance` leads both through the same interleavings, from
 //! step to step (`ankerdb_base::failpoint`), and compares rows, versions, readers and the watermark after each. For that
@@ -44,10 +44,10 @@ use ankerdb_base::{Timestamp, failpoint};
 
 use crate::commit_order::{CommitOrder, Visited};
 use crate::pending::{PendingCommit, PendingCommits};
-use crate::primitive::{Arc, AtomicU64, Ordering, Step, weakened};
+use crate::primitive::{Arc, AtomicU64, Ordering, ProofStep, weakened};
 use crate::readers::{ActiveReaders, ReaderSlot};
 pub(crate) use row::COLUMNS;
-use row::{Changes, Row, TIMESTAMP, copy_rows};
+use row::{Changes, ModelRow, TIMESTAMP, copy_rows};
 
 /// Steps that control models take out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,7 +103,7 @@ pub(crate) enum RowStep {
 }
 
 fn without(step: RowStep) -> bool {
-    weakened(Step::Row(step))
+    weakened(ProofStep::Row(step))
 }
 
 /// What a commit published: the rows and columns that it writes.
@@ -127,8 +127,8 @@ pub(crate) enum Ended {
 const LARGE_COMMITS: usize = 8;
 
 /// The rows of one block, a commit order and readers.
-pub(crate) struct Database {
-    rows: Vec<Row>,
+pub(crate) struct ModelDatabase {
+    rows: Vec<ModelRow>,
     changes: Changes,
     large: PendingCommits,
     /// The horizon of the last pass of the pruner.
@@ -140,9 +140,9 @@ pub(crate) struct Database {
 }
 
 // SAFETY: rows are `Sync`, and so is everything else.
-unsafe impl Sync for Database {}
+unsafe impl Sync for ModelDatabase {}
 
-impl Drop for Database {
+impl Drop for ModelDatabase {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.rows.drain(..).for_each(std::mem::forget);
@@ -157,8 +157,8 @@ impl Drop for Database {
 }
 
 /// A transaction: what it reads at, and what it has read.
-pub(crate) struct Transaction<'d> {
-    database: &'d Database,
+pub(crate) struct ModelTransaction<'d> {
+    database: &'d ModelDatabase,
     slot: ReaderSlot,
     start: u64,
     reads: Record,
@@ -168,10 +168,10 @@ pub(crate) struct Transaction<'d> {
     pub(crate) in_use: Option<Vec<Timestamp>>,
 }
 
-impl Database {
-    pub(crate) fn new(rows: usize) -> Shared<Database> {
-        Shared::new(Database {
-            rows: (0..rows).map(|_| Row::new()).collect(),
+impl ModelDatabase {
+    pub(crate) fn new(rows: usize) -> Shared<ModelDatabase> {
+        Shared::new(ModelDatabase {
+            rows: (0..rows).map(|_| ModelRow::new()).collect(),
             changes: Changes::new(),
             large: PendingCommits::new(if cfg!(loom) { 1 } else { LARGE_COMMITS }),
             swept_at: AtomicU64::new(u64::MAX),
@@ -181,10 +181,10 @@ impl Database {
         })
     }
 
-    pub(crate) fn begin(&self) -> Transaction<'_> {
+    pub(crate) fn begin(&self) -> ModelTransaction<'_> {
         let slot = self.readers.register();
         let start = slot.enter(|| self.order.watermark()).0;
-        Transaction { database: self, slot, start, reads: Vec::new(), locked: Vec::new(), in_use: None }
+        ModelTransaction { database: self, slot, start, reads: Vec::new(), locked: Vec::new(), in_use: None }
     }
 
     pub(crate) fn in_use(&self) -> Vec<Timestamp> {
@@ -204,7 +204,7 @@ impl Database {
     /// A pass of the pruner.
     pub(crate) fn sweep(&self) {
         let horizon = self.readers.oldest(self.order.watermark()).0;
-        let dirty: Vec<&Row> = self.rows.iter().filter(|row| row.is_dirty()).collect();
+        let dirty: Vec<&ModelRow> = self.rows.iter().filter(|row| row.is_dirty()).collect();
         if dirty.is_empty() || self.swept_at.swap(horizon, Ordering::Relaxed) == horizon {
             return;
         }
@@ -212,7 +212,7 @@ impl Database {
     }
 }
 
-impl Transaction<'_> {
+impl ModelTransaction<'_> {
     pub(crate) fn read(&mut self, row: usize, column: usize) -> u64 {
         self.reads.push((row, column));
         self.database.rows[row].read(column, self.start, &self.database.large)
@@ -430,7 +430,7 @@ impl Transaction<'_> {
     }
 }
 
-impl Drop for Transaction<'_> {
+impl Drop for ModelTransaction<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.release_locks();
@@ -440,7 +440,7 @@ impl Drop for Transaction<'_> {
 
 /// What the conformance test compares.
 #[cfg(not(loom))]
-impl Transaction<'_> {
+impl ModelTransaction<'_> {
     pub(crate) fn timestamp(&self) -> u64 {
         self.start
     }
@@ -448,7 +448,7 @@ impl Transaction<'_> {
 
 /// A summary of the models' state, for the conformance test.
 #[cfg(not(loom))]
-impl Database {
+impl ModelDatabase {
     pub(crate) fn watermark(&self) -> u64 {
         self.order.watermark().0
     }
@@ -457,7 +457,7 @@ impl Database {
         self.changes.all()
     }
 
-    pub(crate) fn rows(&self) -> impl Iterator<Item = row::Picture> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = row::RowContent> {
         self.rows.iter().map(|row| row.picture(&self.large))
     }
 }

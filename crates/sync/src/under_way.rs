@@ -27,7 +27,7 @@
 //! Work that begins while T3 waits has seen the change, but T3 waits for it too if it overlaps with present work of the
 //! same worker.
 
-use crate::primitive::{AtomicU64, Backoff, Ordering, Step, weakened};
+use crate::primitive::{AtomicU64, Backoff, Ordering, ProofStep, weakened};
 
 /// Counts the work of one worker that is under way.
 pub struct UnderWay(AtomicU64);
@@ -53,7 +53,7 @@ impl UnderWay {
 
     /// T2 and T3: returns when all work is over that began before the call.
     pub fn wait_for_present(&self) {
-        let mut count = match weakened(Step::WaitModifies) {
+        let mut count = match weakened(ProofStep::WaitModifies) {
             false => self.0.fetch_add(0, Ordering::SeqCst),
             true => self.0.load(Ordering::SeqCst),
         };

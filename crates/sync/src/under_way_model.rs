@@ -8,7 +8,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use crate::primitive::{AtomicU64, Ordering, Step, check, check_without};
+use crate::primitive::{AtomicU64, Ordering, ProofStep, check, check_without};
 use crate::under_way::UnderWay;
 
 #[derive(Default)]
@@ -55,5 +55,5 @@ fn a_commit_knows_the_index_or_is_waited_for() {
 #[test]
 #[should_panic]
 fn a_waiter_that_only_loads_misses_a_commit() {
-    check_without(Step::WaitModifies, commit_and_definition);
+    check_without(ProofStep::WaitModifies, commit_and_definition);
 }

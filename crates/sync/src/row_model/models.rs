@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::{Database, Ended, RowStep, Transaction};
-use crate::primitive::{AtomicU64, Ordering, Step, check, check_without_up_to};
+use super::{Ended, ModelDatabase, ModelTransaction, RowStep};
+use crate::primitive::{AtomicU64, Ordering, ProofStep, check, check_without_up_to};
 
 fn check_without(step: RowStep, model: impl Fn() + Sync + Send + 'static) {
-    check_without_up_to(2, Step::Row(step), model);
+    check_without_up_to(2, ProofStep::Row(step), model);
 }
 
 fn spawn<T: 'static>(
-    database: &Arc<Database>,
-    run: impl FnOnce(&Database) -> T + 'static,
+    database: &Arc<ModelDatabase>,
+    run: impl FnOnce(&ModelDatabase) -> T + 'static,
 ) -> thread::JoinHandle<T> {
     let database = Arc::clone(database);
     thread::spawn(move || run(&database))
 }
 
 /// The only writer: the n-th commit writes n to column (n + 1) mod 2 of row 0, so that every state is known.
-fn write_next(database: &Database, commit: u64) {
+fn write_next(database: &ModelDatabase, commit: u64) {
     let outcome = database.begin().commit(&[(0, column_of(commit), commit)], true);
     assert_eq!(outcome, Ok(commit));
 }
@@ -34,14 +34,14 @@ fn state(at: u64) -> [u64; 2] {
     [0, 1].map(|column| (1..=at).rev().find(|&commit| column_of(commit) == column).unwrap_or(0))
 }
 
-fn assert_reads(transaction: &mut Transaction<'_>) {
+fn assert_reads(transaction: &mut ModelTransaction<'_>) {
     let seen = [0, 1].map(|column| transaction.read(0, column));
     assert_eq!(seen, state(transaction.start), "as of {}", transaction.start);
 }
 
 /// A reader begins while a commit is under way.
 fn reader_and_committer() {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     let committer = spawn(&database, |database| write_next(database, 1));
     let mut reader = database.begin();
     assert_reads(&mut reader);
@@ -52,7 +52,7 @@ fn reader_and_committer() {
 
 /// A reader that has begun before reads while a commit changes the other column, and prunes.
 fn early_reader_and_committer() {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     write_next(&database, 1);
     let mut reader = database.begin();
     let committer = spawn(&database, |database| write_next(database, 2));
@@ -63,7 +63,7 @@ fn early_reader_and_committer() {
 
 /// A reader that has begun before reads while two commits change both columns, and prune.
 fn early_reader_and_two_commits() {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     write_next(&database, 1);
     let mut reader = database.begin();
     let committer = spawn(&database, |database| (2..=3).for_each(|commit| write_next(database, commit)));
@@ -75,7 +75,7 @@ fn early_reader_and_two_commits() {
 /// The chain has three versions when a fourth commit prunes the two in the middle, and moves their cells to the one
 /// that a reader walks to.
 fn reader_and_pruner_of_the_middle() {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     let mut oldest = database.begin();
     let between = database.begin();
     write_next(&database, 1);
@@ -90,7 +90,7 @@ fn reader_and_pruner_of_the_middle() {
 
 /// A reader begins while commits prune by an old list of readers: whatever it may begin at must stay.
 fn newcomer_and_pruner(commits: u64) {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     let old_list = database.in_use();
     let committer = spawn(&database, move |database| {
         for commit in 1..=commits {
@@ -105,7 +105,7 @@ fn newcomer_and_pruner(commits: u64) {
 
 /// A reader copies both columns, data first and headers second, while commits change them.
 fn copier_and_committer(commits: u64) {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     let committer =
         spawn(&database, move |database| (1..=commits).for_each(|commit| write_next(database, commit)));
     let reader = database.begin();
@@ -116,7 +116,7 @@ fn copier_and_committer(commits: u64) {
 
 /// Commits to two rows of a block at once: the one that comes late need not raise what the other has raised already.
 fn copier_and_two_committers() {
-    let database = Database::new(2);
+    let database = ModelDatabase::new(2);
     let committers = [0, 1].map(|row| {
         spawn(&database, move |database| {
             let commit = database.begin().commit(&[(row, 0, 1)], false);
@@ -133,7 +133,7 @@ fn copier_and_two_committers() {
 
 /// A pass of the pruner makes the row clean while a reader copies and another commit comes.
 fn copier_and_sweeper() {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     write_next(&database, 1);
     let sweeper = spawn(&database, |database| database.sweep());
     let committer = spawn(&database, |database| {
@@ -151,7 +151,7 @@ fn copier_and_sweeper() {
 
 /// A reader from before the last commit, while the pruner passes.
 fn early_reader_and_sweeper() {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     let mut reader = database.begin();
     write_next(&database, 1);
     let sweeper = spawn(&database, |database| database.sweep());
@@ -163,8 +163,8 @@ fn early_reader_and_sweeper() {
 
 /// Two transactions each read the other one's row and write their own: at most one commits.
 fn write_skew() {
-    let database = Database::new(2);
-    let withdraw = |database: &Database, mine: usize| {
+    let database = ModelDatabase::new(2);
+    let withdraw = |database: &ModelDatabase, mine: usize| {
         let mut transaction = database.begin();
         let is_free = transaction.read(1 - mine, 0) == 0;
         if is_free { transaction.commit(&[(mine, 0, 1)], true) } else { Err(Ended::Conflict) }
@@ -179,8 +179,8 @@ fn write_skew() {
 
 /// Two transactions add to the same cell: nothing is lost, at snapshot isolation too.
 fn increments() {
-    let database = Database::new(1);
-    let increment = |database: &Database| {
+    let database = ModelDatabase::new(1);
+    let increment = |database: &ModelDatabase| {
         let mut transaction = database.begin();
         let seen = transaction.read(0, 0);
         transaction.commit(&[(0, 0, seen + 1)], false)
@@ -193,7 +193,7 @@ fn increments() {
 
 /// One commit writes two rows; a reader sees both writes or none.
 fn commit_of_two_rows() {
-    let database = Database::new(2);
+    let database = ModelDatabase::new(2);
     let committer = spawn(&database, |database| {
         assert_eq!(database.begin().commit(&[(0, 0, 1), (1, 0, 1)], true), Ok(1));
     });
@@ -206,7 +206,7 @@ fn commit_of_two_rows() {
 
 /// Two commits to different rows at once, one of which is acknowledged: a reader that begins then sees it.
 fn acknowledged_and_then_read() {
-    let database = Database::new(2);
+    let database = ModelDatabase::new(2);
     let acknowledged = Arc::new(AtomicU64::new(0));
     let other = spawn(&database, |database| database.begin().commit(&[(1, 0, 1)], true));
     let tell = acknowledged.clone();
@@ -226,7 +226,7 @@ fn acknowledged_and_then_read() {
 /// that change, and one that has read row 0 and writes row 1. Of these two, one has seen what the other wrote.
 fn restart_and_committers() {
     const MINE: u64 = 5;
-    let database = Database::new(2);
+    let database = ModelDatabase::new(2);
     let mut transaction = database.begin();
     assert_eq!(transaction.read(1, 0), 0);
     let others = spawn(&database, |database| {
@@ -250,13 +250,13 @@ fn restart_and_committers() {
 }
 
 /// The first commit of [`state`], as a large one.
-fn write_first_as_large(database: &Database) {
+fn write_first_as_large(database: &ModelDatabase) {
     assert_eq!(database.begin().commit_large(&[(0, column_of(1), 1)], true), Ok(1));
 }
 
 /// One large commit writes two rows; a reader sees both writes or none.
 fn large_commit_of_two_rows() {
-    let database = Database::new(2);
+    let database = ModelDatabase::new(2);
     let committer = spawn(&database, |database| {
         assert_eq!(database.begin().commit_large(&[(0, 0, 1), (1, 0, 1)], true), Ok(1));
     });
@@ -269,7 +269,7 @@ fn large_commit_of_two_rows() {
 
 /// A reader that has begun before reads while a large commit changes the other column.
 fn early_reader_and_large_commit() {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     write_next(&database, 1);
     let mut reader = database.begin();
     let committer = spawn(&database, |database| {
@@ -283,7 +283,7 @@ fn early_reader_and_large_commit() {
 
 /// A reader copies both columns while a large commit changes one of them.
 fn copier_and_large_commit() {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     let committer = spawn(&database, write_first_as_large);
     let reader = database.begin();
     assert_eq!(reader.copy(), [state(reader.start)], "as of {}", reader.start);
@@ -292,13 +292,13 @@ fn copier_and_large_commit() {
 }
 
 /// A large commit installs, and withdraws; the second timestamp changes nothing.
-fn withdraw_second(database: &Database) {
+fn withdraw_second(database: &ModelDatabase) {
     assert_eq!(database.begin().end_large(&[(0, 1, 7)]), Err(Ended::Conflict));
 }
 
 /// Readers from before read what a large commit has written over, and put back.
 fn reader_and_withdrawn_commit() {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     write_next(&database, 1);
     let withdrawer = spawn(&database, withdraw_second);
     let mut reader = database.begin();
@@ -312,7 +312,7 @@ fn reader_and_withdrawn_commit() {
 
 /// Readers from before copy columns that a large commit has written over, and put back.
 fn copier_and_withdrawn_commit() {
-    let database = Database::new(1);
+    let database = ModelDatabase::new(1);
     write_next(&database, 1);
     let withdrawer = spawn(&database, withdraw_second);
     let reader = database.begin();
@@ -516,7 +516,7 @@ fn control_pruning_that_ignores_an_announced_reader() {
 #[should_panic = "assertion `left == right` failed"]
 fn control_pruning_that_ignores_newcomers() {
     // The third commit prunes what the first one has made. One preemption is enough: the reader's, as it begins.
-    check_without_up_to(1, Step::Row(RowStep::PruneKeepsNewcomers), || newcomer_and_pruner(3));
+    check_without_up_to(1, ProofStep::Row(RowStep::PruneKeepsNewcomers), || newcomer_and_pruner(3));
 }
 
 #[test]

@@ -70,19 +70,19 @@ impl Changes {
 
 /// `copy_block`, of columns that cannot be lent: data first, headers second.
 pub(super) fn copy_rows(
-    rows: &[Row],
+    rows: &[ModelRow],
     changes: &Changes,
     commits: &PendingCommits,
     at: u64,
 ) -> Vec<[u64; COLUMNS]> {
-    let load = |row: &Row| [0, 1].map(|column: usize| row.cells[column].load(Ordering::Relaxed));
+    let load = |row: &ModelRow| [0, 1].map(|column: usize| row.cells[column].load(Ordering::Relaxed));
     let mut copies: Vec<_> = rows.iter().map(load).collect();
     failpoint::step("columns copied");
     if !without(RowStep::CopyFences) {
         fence(Ordering::Acquire);
     }
     if changes.any_after(at) {
-        let dirty: Vec<bool> = rows.iter().map(Row::is_dirty).collect();
+        let dirty: Vec<bool> = rows.iter().map(ModelRow::is_dirty).collect();
         for ((row, copy), dirty) in rows.iter().zip(&mut copies).zip(dirty) {
             if dirty && row.header(commits) & TIMESTAMP > at {
                 row.correct(copy, at);
@@ -104,7 +104,7 @@ fn decided(header: u64, commits: &PendingCommits) -> Option<u64> {
     }
 }
 
-pub(super) struct Row {
+pub(super) struct ModelRow {
     header: AtomicU64,
     chain: AtomicPtr<Version>,
     cells: [AtomicU64; COLUMNS],
@@ -115,13 +115,13 @@ pub(super) struct Row {
 }
 
 // SAFETY: loom checks all accesses to versions' cells; everything else is atomic or behind the mutex.
-unsafe impl Send for Row {}
+unsafe impl Send for ModelRow {}
 // SAFETY: as above.
-unsafe impl Sync for Row {}
+unsafe impl Sync for ModelRow {}
 
-impl Row {
-    pub(super) fn new() -> Row {
-        Row {
+impl ModelRow {
+    pub(super) fn new() -> ModelRow {
+        ModelRow {
             header: AtomicU64::new(0),
             chain: AtomicPtr::new(std::ptr::null_mut()),
             cells: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -410,7 +410,7 @@ impl Row {
     }
 }
 
-impl Drop for Row {
+impl Drop for ModelRow {
     fn drop(&mut self) {
         let mut dead = std::mem::take(self.graveyard.get_mut().unwrap());
         let mut next = self.chain.load(Ordering::Relaxed);
@@ -426,7 +426,7 @@ impl Drop for Row {
 
 /// Neighbouring versions on their way out, and their cells on the way to the next older version.
 struct Run<'r> {
-    row: &'r Row,
+    row: &'r ModelRow,
     removed: Vec<*mut Version>,
     orphans: Cells,
 }
@@ -468,7 +468,7 @@ impl Run<'_> {
 
 /// A row as it lies in memory, for the conformance test.
 #[cfg(not(loom))]
-pub(crate) struct Picture {
+pub(crate) struct RowContent {
     pub timestamp: u64,
     pub is_locked: bool,
     pub is_swept: bool,
@@ -480,8 +480,8 @@ pub(crate) struct Picture {
 }
 
 #[cfg(not(loom))]
-impl Row {
-    pub(super) fn picture(&self, commits: &PendingCommits) -> Picture {
+impl ModelRow {
+    pub(super) fn picture(&self, commits: &PendingCommits) -> RowContent {
         let header = self.header(commits);
         let mut versions = Vec::new();
         let mut next = self.chain.load(Ordering::Acquire);
@@ -490,7 +490,7 @@ impl Row {
             versions.push((version.begin, [0, 1].map(|column| version.cell(column))));
             next = version.next.load(Ordering::Acquire);
         }
-        Picture {
+        RowContent {
             timestamp: if header & PENDING == 0 { header & TIMESTAMP } else { u64::MAX },
             is_locked: header & LOCKED != 0,
             is_swept: header & SWEPT != 0,

@@ -1,7 +1,7 @@
 //! The model's world.
 
 use crate::primitive::take_out;
-use crate::row_model::{Database, Ended, RowStep, Transaction};
+use crate::row_model::{Ended, ModelDatabase, ModelTransaction, RowStep};
 use crate::schedule::{RowState, State, World};
 use crate::script::{Call, Level, Outcome, ROWS};
 use ankerdb_base::Timestamp;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The model, maybe without a step.
 pub(crate) struct Modeled {
-    database: Arc<Database>,
+    database: Arc<ModelDatabase>,
     without: Option<RowStep>,
     /// Whether all commits install ahead of their timestamps.
     is_large: bool,
@@ -17,12 +17,12 @@ pub(crate) struct Modeled {
 
 impl Modeled {
     pub(crate) fn new(without: Option<RowStep>, is_large: bool) -> Modeled {
-        Modeled { database: Database::new(ROWS), without, is_large }
+        Modeled { database: ModelDatabase::new(ROWS), without, is_large }
     }
 }
 
 struct Session<'d> {
-    database: &'d Database,
+    database: &'d ModelDatabase,
     is_large: bool,
     running: Option<Running<'d>>,
     /// The list of readers that the first commit has taken, and the next ones use.
@@ -30,7 +30,7 @@ struct Session<'d> {
 }
 
 struct Running<'d> {
-    transaction: Transaction<'d>,
+    transaction: ModelTransaction<'d>,
     level: Level,
     writes: Vec<(usize, usize, u64)>,
 }
