@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 /// How a place fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Failure {
+pub enum InjectedFailure {
     /// 53200.
     OutOfMemory,
     /// A panic.
@@ -30,7 +30,7 @@ pub enum Failure {
 #[cfg(debug_assertions)]
 thread_local! {
     /// Places still to be passed, and what happens at the next one after them.
-    static PLAN: Cell<Option<(usize, Failure)>> = const { Cell::new(None) };
+    static PLAN: Cell<Option<(usize, InjectedFailure)>> = const { Cell::new(None) };
 }
 
 /// The watcher of the places that a thread comes to.
@@ -60,7 +60,7 @@ pub fn step(name: &'static str) {
 
 /// Makes a place fail: the one after the next `passed` that this thread reaches.
 #[cfg(debug_assertions)]
-pub fn plan(passed: usize, failure: Failure) {
+pub fn plan(passed: usize, failure: InjectedFailure) {
     PLAN.set(Some((passed, failure)));
 }
 
@@ -75,8 +75,8 @@ pub fn clear() -> Option<usize> {
 pub fn reach(name: &'static str) -> Result<()> {
     step(name);
     match next() {
-        Some(Failure::Panic) => panic!("planned to fail: {name}"),
-        Some(Failure::OutOfMemory) => {
+        Some(InjectedFailure::Panic) => panic!("planned to fail: {name}"),
+        Some(InjectedFailure::OutOfMemory) => {
             Err(Error::new(SqlState::OutOfMemory, format!("out of memory: {name}")))
         }
         None => Ok(()),
@@ -93,7 +93,7 @@ pub fn pass(name: &'static str) {
 }
 
 #[cfg(debug_assertions)]
-fn next() -> Option<Failure> {
+fn next() -> Option<InjectedFailure> {
     let (passed, failure) = PLAN.get()?;
     PLAN.set(passed.checked_sub(1).map(|passed| (passed, failure)));
     (passed == 0).then_some(failure)

@@ -14,8 +14,8 @@ use crate::archive::{ArchiveWriter, Content, PAYLOAD_BYTES, folder_of};
 use crate::files::{FolderOfImages, file_path};
 use crate::image::BlockName;
 use crate::manifest::{ImagePlace, Manifest};
-use crate::reader::{Load, read_images};
-use crate::writer::{FILE_HEADER_BYTES, Pace};
+use crate::reader::{ImageLoader, read_images};
+use crate::writer::{FILE_HEADER_BYTES, WriteRate};
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_log::{Disk, copy_log, failed, identity_of, pin_files, read_full};
 use ankerdb_table::ImageOfBlock;
@@ -56,7 +56,7 @@ pub fn backup(
     disk: &Arc<dyn Disk>,
     folder: &Path,
     file: &Path,
-    pace: Pace,
+    pace: WriteRate,
     between: Between<'_>,
 ) -> Result<BackupReport> {
     let began = Instant::now();
@@ -106,7 +106,7 @@ fn refuse_existing(disk: &dyn Disk, file: &Path) -> Result<()> {
 struct Copy<'a> {
     archive: ArchiveWriter<'a>,
     unsynced_from: u64,
-    pace: Pace,
+    pace: WriteRate,
     began: Instant,
     between: Between<'a>,
 }
@@ -186,7 +186,7 @@ impl Copy<'_> {
 /// Looks at images, of which the bytes are copied afterwards.
 struct Looks;
 
-impl Load for Looks {
+impl ImageLoader for Looks {
     fn wants(&self, _table: u32) -> bool {
         true
     }

@@ -4,13 +4,13 @@ use ankerdb_base::{Error, SqlState};
 use std::path::Path;
 
 /// What is left to read.
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub(crate) struct ByteReader<'a>(pub(crate) &'a [u8]);
 
 /// There are too few bytes, or other ones than there can be.
 #[derive(Debug)]
 pub(crate) struct Misread;
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) fn take(&mut self, length: u64) -> std::result::Result<&'a [u8], Misread> {
         let length = usize::try_from(length).map_err(|_| Misread)?;
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Misread)?;

@@ -1,6 +1,6 @@
 //! The bytes of a block's image.
 
-use crate::bytes::{Misread, Reader};
+use crate::bytes::{ByteReader, Misread};
 use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, Timestamp};
 use ankerdb_snapshot::BlockImage;
 use ankerdb_table::{CellLayout, ImageColumn, ImageOfBlock};
@@ -58,12 +58,12 @@ impl ImageHeader {
     }
 
     pub(crate) fn decode(bytes: &[u8], site: &Site) -> Option<ImageHeader> {
-        let mut reader = Reader(bytes.get(4..HEADER_BYTES)?);
+        let mut reader = ByteReader(bytes.get(4..HEADER_BYTES)?);
         let known = reader.u32().ok()?;
         if bytes[..4] != MAGIC || known != checksum(&bytes[8..HEADER_BYTES], site) {
             return None;
         }
-        let read = |reader: &mut Reader<'_>| -> std::result::Result<ImageHeader, Misread> {
+        let read = |reader: &mut ByteReader<'_>| -> std::result::Result<ImageHeader, Misread> {
             Ok(ImageHeader {
                 name: BlockName { table: reader.u32()?, block: reader.u32()? },
                 timestamp: Timestamp(reader.u64()?),
@@ -154,7 +154,7 @@ pub(crate) fn decode<'a>(
     if rows > ROWS_PER_BLOCK || header.columns as usize > COLUMNS_MAX {
         return Err(Misread);
     }
-    let mut reader = Reader(payload);
+    let mut reader = ByteReader(payload);
     let words = rows.div_ceil(64) as u64 * 8;
     let exists = reader.take(words)?;
     for _ in 0..header.columns {

@@ -1,6 +1,6 @@
 //! The manifest: which images count, what the catalog is, and from where on the log is needed.
 
-use crate::bytes::{Misread, Reader, damaged, foreign, newer};
+use crate::bytes::{ByteReader, Misread, damaged, foreign, newer};
 use crate::image::BlockName;
 use ankerdb_base::{Error, Result, Timestamp};
 use ankerdb_log::{Disk, LogStart, failed, read_full, write_full};
@@ -176,7 +176,7 @@ pub(crate) fn decode(bytes: &[u8], path: &Path, database: [u8; 16]) -> Result<Ma
 }
 
 fn body(bytes: &[u8]) -> std::result::Result<Manifest, Misread> {
-    let mut reader = Reader(bytes);
+    let mut reader = ByteReader(bytes);
     let mut manifest = Manifest {
         number: reader.u64()?,
         start: LogStart {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What happens with images that are read.
-pub trait Load: Sync {
+pub trait ImageLoader: Sync {
     /// Whether images of this table are wanted.
     fn wants(&self, table: u32) -> bool;
 
@@ -35,7 +35,7 @@ pub fn read_images(
     place: &FolderOfImages,
     manifest: &Manifest,
     threads: usize,
-    load: &dyn Load,
+    load: &dyn ImageLoader,
 ) -> Result<()> {
     let mut wanted: Vec<(BlockName, ImagePlace)> =
         manifest.images.iter().filter(|(name, _)| load.wants(name.table)).map(|(n, p)| (*n, *p)).collect();
@@ -105,7 +105,7 @@ struct Reading<'a> {
     read: AtomicU64,
     total: u64,
     has_failed: AtomicBool,
-    load: &'a dyn Load,
+    load: &'a dyn ImageLoader,
 }
 
 impl Reading<'_> {

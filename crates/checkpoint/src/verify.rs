@@ -4,7 +4,7 @@
 
 use crate::files::FolderOfImages;
 use crate::manifest::Manifest;
-use crate::reader::{Load, read_images};
+use crate::reader::{ImageLoader, read_images};
 use ankerdb_base::{Error, Result};
 use ankerdb_log::tell_fault;
 use ankerdb_table::ImageOfBlock;
@@ -54,7 +54,7 @@ struct Looks<'a> {
     progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
-impl Load for Looks<'_> {
+impl ImageLoader for Looks<'_> {
     fn wants(&self, _table: u32) -> bool {
         true
     }

@@ -21,7 +21,7 @@ const SYNCED_AT_ONCE: u64 = 8 << 20;
 
 /// At which rate images are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pace {
+pub struct WriteRate {
     /// Bytes each second; `None` for as fast as it goes.
     pub bytes_per_second: Option<u64>,
 }
@@ -156,7 +156,7 @@ impl Writer {
     }
 
     /// How long to wait before the next image, so that the rate is kept.
-    pub fn pause(&self, pace: Pace) -> Duration {
+    pub fn pause(&self, pace: WriteRate) -> Duration {
         let Some(rate) = pace.bytes_per_second else { return Duration::ZERO };
         let due = Duration::from_secs_f64(self.total as f64 / rate.max(1) as f64);
         due.saturating_sub(self.began.elapsed())

@@ -132,7 +132,7 @@ fn write_next(place: &FolderOfImages, table: &Table, before: &Manifest) -> Resul
 
 struct Into<'a>(&'a Table);
 
-impl Load for Into<'_> {
+impl ImageLoader for Into<'_> {
     fn wants(&self, table: u32) -> bool {
         table == self.0.id().number()
     }

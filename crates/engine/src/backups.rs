@@ -2,7 +2,7 @@
 
 use crate::database::Database;
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_checkpoint::{BackupReport, Pace, RestoreReport, backup, restore};
+use ankerdb_checkpoint::{BackupReport, RestoreReport, WriteRate, backup, restore};
 use ankerdb_log::{Disk, SystemDisk};
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Database {
         self.shared.manager.make_durable()?;
         let place = checkpoints.place();
         let between = |pause| wait(pause, check);
-        backup(&place.disk, &place.folder, file, Pace { bytes_per_second }, &between)
+        backup(&place.disk, &place.folder, file, WriteRate { bytes_per_second }, &between)
     }
 
     /// Like [`backup`](Self::backup), of a folder in which another process may be at work, or none. What that has acknowledged is in the
@@ -49,7 +49,7 @@ impl Database {
     ) -> Result<BackupReport> {
         let disk: Arc<dyn Disk> = Arc::new(SystemDisk);
         let between = |pause| wait(pause, check);
-        backup(&disk, folder, file, Pace { bytes_per_second }, &between)
+        backup(&disk, folder, file, WriteRate { bytes_per_second }, &between)
     }
 
     /// Makes a folder of a backup; it must be empty, or not there. Told now and then how much of the file is read. A database that is

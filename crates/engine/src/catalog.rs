@@ -23,11 +23,11 @@ pub struct Catalog {
     pub(crate) version: u64,
     pub(crate) path: Arc<SearchPath>,
     pub(crate) schemas: Arc<BTreeMap<String, Arc<Schema>>>,
-    pub(crate) tables: Arc<Relations<Table>>,
-    pub(crate) sequences: Arc<Relations<Sequence>>,
-    pub(crate) views: Arc<Relations<View>>,
-    pub(crate) types: Arc<Relations<UserType>>,
-    pub(crate) domains: Arc<Relations<Domain>>,
+    pub(crate) tables: Arc<RelationMap<Table>>,
+    pub(crate) sequences: Arc<RelationMap<Sequence>>,
+    pub(crate) views: Arc<RelationMap<View>>,
+    pub(crate) types: Arc<RelationMap<UserType>>,
+    pub(crate) domains: Arc<RelationMap<Domain>>,
     pub(crate) comments: Arc<Comments>,
     /// Indexes that go when the transaction commits whose own catalog this is.
     pub(crate) hidden: Vec<Arc<Index>>,
@@ -357,7 +357,7 @@ impl Catalog {
 }
 
 /// Relations of one kind.
-pub(crate) type Relations<T> = BTreeMap<RelationName, Arc<T>>;
+pub(crate) type RelationMap<T> = BTreeMap<RelationName, Arc<T>>;
 
 /// What a catalog knows things by.
 trait Key: Ord + Clone {

@@ -15,7 +15,7 @@ use crate::catalog::Catalog;
 use crate::image::{CatalogChange, RecoveredCatalog};
 use crate::sequence::{BYTES, SequenceCount};
 use ankerdb_base::{BlockNumber, Error, Result, SqlState, Timestamp};
-use ankerdb_checkpoint::{BlockName, FolderOfImages, Manifest, Pace, Writer};
+use ankerdb_checkpoint::{BlockName, FolderOfImages, Manifest, WriteRate, Writer};
 use ankerdb_snapshot::SnapshotStrategy;
 use ankerdb_table::{CellLayout, Storage, Table};
 use ankerdb_transaction::TransactionManager;
@@ -257,11 +257,11 @@ impl Checkpoints {
         Ok(written)
     }
 
-    fn pace(&self, state: State<'_>, last: &Last) -> Pace {
+    fn pace(&self, state: State<'_>, last: &Last) -> WriteRate {
         let log_bytes = state.manager.log().map_or(0, |log| log.bytes_written());
         let is_late = log_bytes.saturating_sub(last.log_bytes) > 3 * self.options.log_bytes;
         let hurries = is_late || self.waiting.load(Ordering::Relaxed) > 0;
-        Pace { bytes_per_second: self.options.bytes_per_second.filter(|_| !hurries) }
+        WriteRate { bytes_per_second: self.options.bytes_per_second.filter(|_| !hurries) }
     }
 }
 

@@ -4,8 +4,8 @@
 //! own blocks. So changes of a row stay in their order.
 
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
-use ankerdb_checkpoint::{FolderOfImages, Load, Manifest, read_images};
-use ankerdb_log::{Payload, Progress, Record};
+use ankerdb_checkpoint::{FolderOfImages, ImageLoader, Manifest, read_images};
+use ankerdb_log::{Payload, Record, ReplayProgress};
 use ankerdb_table::{Cell, ChangeBytes, ImageOfBlock, RestoredChange, Storage, Table};
 use ankerdb_transaction::{read_record, visit_changes};
 use ankerdb_value::{ArrayRef, DataType, EnumType, ListType, SystemType};
@@ -96,7 +96,7 @@ impl RecoveredRows {
         &mut self,
         place: &FolderOfImages,
         manifest: &Manifest,
-        progress: Option<&Progress>,
+        progress: Option<&ReplayProgress>,
     ) -> Result<()> {
         for (name, image) in &manifest.images {
             if let Some(Restored { images, .. }) = self.tables.get_mut(&name.table) {
@@ -214,10 +214,10 @@ pub(crate) fn processors() -> usize {
 /// Images on their way into tables.
 struct LoadRows<'a> {
     tables: &'a HashMap<u32, Restored>,
-    progress: Option<&'a Progress>,
+    progress: Option<&'a ReplayProgress>,
 }
 
-impl Load for LoadRows<'_> {
+impl ImageLoader for LoadRows<'_> {
     fn wants(&self, table: u32) -> bool {
         self.tables.contains_key(&table)
     }

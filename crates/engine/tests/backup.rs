@@ -2,7 +2,7 @@
 
 mod support;
 
-use ankerdb_checkpoint::{BackupReport, Pace, RestoreReport, backup, restore};
+use ankerdb_checkpoint::{BackupReport, RestoreReport, WriteRate, backup, restore};
 use ankerdb_engine::*;
 use ankerdb_log::simulated::{Fault, SimulatedDisk};
 use ankerdb_log::{are_pinned, pin_files};
@@ -14,7 +14,7 @@ use support::*;
 
 const ACCOUNTS: i32 = 50;
 const FILE: &str = "copies/bank.backup";
-const FULL: Pace = Pace { bytes_per_second: None };
+const FULL: WriteRate = WriteRate { bytes_per_second: None };
 
 fn new_disk() -> SimulatedDisk {
     let disk = SimulatedDisk::new();

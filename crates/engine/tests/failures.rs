@@ -5,7 +5,7 @@
 //! The places are there in builds with debug assertions only (`ankerdb_base::failpoint`).
 #![cfg(debug_assertions)]
 
-use ankerdb_base::failpoint::{self, Failure};
+use ankerdb_base::failpoint::{self, InjectedFailure};
 use ankerdb_base::{Result, RowId, SqlState};
 use ankerdb_engine::{
     ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind, IndexPosition, IndexStyle,
@@ -177,7 +177,7 @@ fn places(way: Way) -> usize {
     let stage = Stage::new(way);
     let mut transaction = stage.begin(way.interactive);
     stage.write(&mut transaction);
-    failpoint::plan(usize::MAX, Failure::Panic);
+    failpoint::plan(usize::MAX, InjectedFailure::Panic);
     transaction.commit().unwrap();
     usize::MAX - failpoint::clear().expect("it did not come about")
 }
@@ -187,7 +187,7 @@ fn commit(transaction: &mut Transaction) -> Option<Result<()>> {
     catch_unwind(AssertUnwindSafe(|| transaction.commit().map(drop))).ok()
 }
 
-fn nothing_remains(interactive: bool, failure: Failure) {
+fn nothing_remains(interactive: bool, failure: InjectedFailure) {
     for way in Way::both(interactive) {
         let before_timestamp = places(way) - BEHIND_TIMESTAMP;
         assert!(
@@ -203,7 +203,7 @@ fn nothing_remains(interactive: bool, failure: Failure) {
 }
 
 /// A commit that fails, if so planned; then others; then a commit that does not. Returns how many slots were given out.
-fn slots_in_the_end(stage: &Stage, failing: Option<(usize, Failure)>) -> usize {
+fn slots_in_the_end(stage: &Stage, failing: Option<(usize, InjectedFailure)>) -> usize {
     let interactive = stage.way.interactive;
     let before = stage.picture();
     let mut transaction = stage.begin(interactive);
@@ -211,8 +211,10 @@ fn slots_in_the_end(stage: &Stage, failing: Option<(usize, Failure)>) -> usize {
         stage.write(&mut transaction);
         failpoint::plan(place, failure);
         match (failure, commit(&mut transaction)) {
-            (Failure::OutOfMemory, Some(Err(error))) => assert_eq!(error.state(), SqlState::OutOfMemory),
-            (Failure::Panic, None) => {}
+            (InjectedFailure::OutOfMemory, Some(Err(error))) => {
+                assert_eq!(error.state(), SqlState::OutOfMemory)
+            }
+            (InjectedFailure::Panic, None) => {}
             (_, outcome) => panic!("place {place}: {outcome:?}"),
         }
         assert_eq!(failpoint::clear(), None);
@@ -234,22 +236,22 @@ fn slots_in_the_end(stage: &Stage, failing: Option<(usize, Failure)>) -> usize {
 
 #[test]
 fn nothing_remains_of_a_procedure_that_gets_no_memory() {
-    nothing_remains(false, Failure::OutOfMemory);
+    nothing_remains(false, InjectedFailure::OutOfMemory);
 }
 
 #[test]
 fn nothing_remains_of_an_interactive_transaction_that_gets_no_memory() {
-    nothing_remains(true, Failure::OutOfMemory);
+    nothing_remains(true, InjectedFailure::OutOfMemory);
 }
 
 #[test]
 fn nothing_remains_of_a_procedure_whose_commit_panics() {
-    nothing_remains(false, Failure::Panic);
+    nothing_remains(false, InjectedFailure::Panic);
 }
 
 #[test]
 fn nothing_remains_of_an_interactive_transaction_whose_commit_panics() {
-    nothing_remains(true, Failure::Panic);
+    nothing_remains(true, InjectedFailure::Panic);
 }
 
 /// The child of the test below: commits, and panics at a place behind the timestamp.
@@ -260,7 +262,7 @@ fn child_that_panics_behind_its_timestamp() {
     let stage = Stage::new(Way { interactive: false, large: large.parse().unwrap() });
     let mut transaction = stage.begin(false);
     stage.write(&mut transaction);
-    failpoint::plan(place.parse().unwrap(), Failure::Panic);
+    failpoint::plan(place.parse().unwrap(), InjectedFailure::Panic);
     let _ = commit(&mut transaction);
 }
 

@@ -299,7 +299,7 @@ fn check_whole(stage: &Stage) {
 #[cfg(debug_assertions)]
 mod failing {
     use super::*;
-    use ankerdb_base::failpoint::{self, Failure};
+    use ankerdb_base::failpoint::{self, InjectedFailure};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// At each step of its commit, by an error and by a panic: nothing remains, and others go on.
@@ -313,13 +313,13 @@ mod failing {
         };
         let stage = Stage::new();
         let mut transaction = load(&stage);
-        failpoint::plan(usize::MAX, Failure::Panic);
+        failpoint::plan(usize::MAX, InjectedFailure::Panic);
         transaction.commit().unwrap();
         let places = usize::MAX - failpoint::clear().expect("it did not come about");
         // Behind the timestamp: validation, the decision, the row of the write set; a failure there ends the process.
         let before_timestamp = places - 3;
         assert!(before_timestamp > 80, "only {before_timestamp} places");
-        for failure in [Failure::OutOfMemory, Failure::Panic] {
+        for failure in [InjectedFailure::OutOfMemory, InjectedFailure::Panic] {
             for place in 0..before_timestamp {
                 let stage = Stage::new();
                 stage.insert(1_000, 0).unwrap();

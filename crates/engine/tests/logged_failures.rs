@@ -7,7 +7,7 @@
 
 mod support;
 
-use ankerdb_base::failpoint::{self, Failure};
+use ankerdb_base::failpoint::{self, InjectedFailure};
 use ankerdb_engine::*;
 use ankerdb_log::simulated::SimulatedDisk;
 use std::cell::{Cell, RefCell};
@@ -124,7 +124,12 @@ impl<'a> At<'a> {
 }
 
 /// A commit that fails at a place, or where the place comes next.
-fn change_and_fail(database: &Database, rows: i32, at: At<'_>, failure: Failure) -> Option<Result<()>> {
+fn change_and_fail(
+    database: &Database,
+    rows: i32,
+    at: At<'_>,
+    failure: InjectedFailure,
+) -> Option<Result<()>> {
     let (name, steps, since) = (at.name.to_owned(), Cell::new(at.steps), Cell::new(at.since));
     let planned = Rc::new(Cell::new(false));
     let plans = planned.clone();
@@ -154,7 +159,7 @@ fn before_timestamp(places: &[&str]) -> usize {
     places.iter().rposition(|name| *name == "timestamp").expect("a commit draws a timestamp")
 }
 
-fn nothing_remains(failure: Failure) {
+fn nothing_remains(failure: InjectedFailure) {
     for rows in SIZES {
         let places = places(rows);
         let of_log = places.iter().filter(|name| **name == ROOM).count();
@@ -168,8 +173,10 @@ fn nothing_remains(failure: Failure) {
                 continue;
             }
             match (failure, change_and_fail(&database, rows, At::of(&places, place), failure)) {
-                (Failure::OutOfMemory, Some(Err(error))) => assert_eq!(error.state(), SqlState::OutOfMemory),
-                (Failure::Panic, None) => {}
+                (InjectedFailure::OutOfMemory, Some(Err(error))) => {
+                    assert_eq!(error.state(), SqlState::OutOfMemory)
+                }
+                (InjectedFailure::Panic, None) => {}
                 (_, outcome) => panic!("place {place}, {name}: {outcome:?}"),
             }
             assert_eq!(picture(&database), unchanged, "{rows} rows, place {place}, {name}");
@@ -190,12 +197,12 @@ fn nothing_remains(failure: Failure) {
 
 #[test]
 fn nothing_remains_of_a_logged_commit_that_gets_no_memory() {
-    nothing_remains(Failure::OutOfMemory);
+    nothing_remains(InjectedFailure::OutOfMemory);
 }
 
 #[test]
 fn nothing_remains_of_a_logged_commit_that_panics() {
-    nothing_remains(Failure::Panic);
+    nothing_remains(InjectedFailure::Panic);
 }
 
 /// The child of the test below: commits, and panics at a place behind the timestamp.
@@ -208,7 +215,7 @@ fn child_that_panics_with_a_timestamp_and_a_log() {
     let database = open(Durability::in_folder(folder));
     set_up(&database);
     let at = At { name, steps: steps.parse().unwrap(), since: since.parse().unwrap() };
-    change_and_fail(&database, rows.parse().unwrap(), at, Failure::Panic);
+    change_and_fail(&database, rows.parse().unwrap(), at, InjectedFailure::Panic);
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub use failure::{Failure, failed};
 pub use folder::{RestoredFolder, identity_of, random_bits, segment_path};
 pub use format::FORMAT_VERSION;
 pub use log::{Log, open};
-pub use options::{LogOptions, Loss, OnFailure, Progress};
+pub use options::{LogOptions, Loss, OnFailure, ReplayProgress};
 pub use pin::{are_pinned, pin_files};
 pub use read_only::ReadOnlyDisk;
 pub use record::{LogStart, Payload, Record, Replay};

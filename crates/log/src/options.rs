@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Called with bytes read and bytes there are to read.
-pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
+pub type ReplayProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// Called when a write or a sync has failed, with a sentence that names the file.
 pub type OnFailure = Arc<dyn Fn(&str) + Send + Sync>;
@@ -23,7 +23,7 @@ pub struct LogOptions {
     /// Damage in the middle is no error: what lies behind it is cut off, and [`Log::loss`](crate::Log::loss) tells of it.
     pub recover_to_last_valid: bool,
     /// Told now and then while the log is read.
-    pub progress: Option<Progress>,
+    pub progress: Option<ReplayProgress>,
     /// What happens after a failed write or sync. `None` prints the sentence and aborts the process, since nobody knows then what
     /// is on disk. A test may note it and return: nothing becomes durable any more then.
     pub on_failure: Option<OnFailure>,

@@ -193,7 +193,7 @@ fn progress_is_told_up_to_the_end() {
     let (disk, _) = filled(60);
     let told = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&told);
-    let progress: ankerdb_log::Progress =
+    let progress: ankerdb_log::ReplayProgress =
         Arc::new(move |read, total| noted.lock().expect("alone").push((read, total)));
     open_with(&disk, &LogOptions { progress: Some(progress), ..options() }).expect("opened");
     let told = told.lock().expect("alone");

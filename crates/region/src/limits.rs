@@ -1,7 +1,7 @@
 //! Tests of rewiring with limits so small that they are reached.
 
 use crate::budget::Budget;
-use crate::rewired::{Image, Rewired};
+use crate::rewired::{Rewired, RewiredSnapshot};
 use crate::space::Limits;
 use crate::technique::{PageSize, Technique};
 use ankerdb_base::SqlState;
@@ -49,7 +49,7 @@ fn contents(start: NonNull<u8>) -> Vec<u64> {
 #[test]
 fn a_region_is_compacted_before_the_limit() {
     each(24, usize::MAX / 2, |region, budget| {
-        let mut kept: Vec<(Image, Vec<u64>)> = Vec::new();
+        let mut kept: Vec<(RewiredSnapshot, Vec<u64>)> = Vec::new();
         let mut model = vec![0u64; PAGES];
         for round in 1..=40u64 {
             if kept.len() == 2 {
@@ -79,7 +79,7 @@ fn a_region_is_compacted_before_the_limit() {
 #[test]
 fn a_snapshot_that_needs_too_many_mappings_is_refused_and_nothing_else_happens() {
     each(24, usize::MAX / 2, |region, _| {
-        let mut kept: Vec<(Image, Vec<u64>)> = Vec::new();
+        let mut kept: Vec<(RewiredSnapshot, Vec<u64>)> = Vec::new();
         let mut model = vec![0u64; PAGES];
         let error = loop {
             for page in [kept.len() * 2, kept.len() * 2 + 30] {

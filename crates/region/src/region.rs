@@ -2,7 +2,7 @@
 
 use crate::anonymous::Mapping;
 use crate::copy::copy;
-use crate::rewired::{Image, Rewired};
+use crate::rewired::{Rewired, RewiredSnapshot};
 use crate::space::{RewiringCounts, Space};
 use crate::technique::{PageSize, Technique};
 use crate::vm_snapshot;
@@ -34,7 +34,7 @@ enum Copied {
     Physical(Mapping, Charge),
     /// Made by the kernel, which copies pages as they are written, and tells nobody.
     Kernel(Mapping),
-    Rewired(Image),
+    Rewired(RewiredSnapshot),
 }
 
 impl Region {

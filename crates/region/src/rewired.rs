@@ -28,7 +28,7 @@ unsafe impl Send for Rewired {}
 unsafe impl Sync for Rewired {}
 
 /// A snapshot of a rewired region.
-pub(crate) struct Image {
+pub(crate) struct RewiredSnapshot {
     slot: &'static RegionSlot,
     sequence: u64,
     /// `None` once it is given to a newer snapshot.
@@ -83,8 +83,8 @@ impl Rewired {
     }
 
     /// A snapshot of the first `bytes`, at the addresses of an older one if they are as many.
-    pub(crate) fn snapshot(&self, old: Option<Image>, bytes: usize) -> Result<Image> {
-        let old = old.and_then(Image::into_range).filter(|range| range.bytes() == bytes);
+    pub(crate) fn snapshot(&self, old: Option<RewiredSnapshot>, bytes: usize) -> Result<RewiredSnapshot> {
+        let old = old.and_then(RewiredSnapshot::into_range).filter(|range| range.bytes() == bytes);
         let range = match old {
             Some(range) => range,
             None => Mapping::reserve(bytes, self.alignment)?,
@@ -97,7 +97,7 @@ impl Rewired {
             match space.snapshot(&range) {
                 Ok(sequence) => {
                     space.images += 1;
-                    return Ok(Image { slot: self.slot, sequence, range: Some(range) });
+                    return Ok(RewiredSnapshot { slot: self.slot, sequence, range: Some(range) });
                 }
                 Err(lack) => {
                     let budget = space.budget();
@@ -120,7 +120,7 @@ impl Drop for Rewired {
     }
 }
 
-impl Image {
+impl RewiredSnapshot {
     pub(crate) fn pointer(&self) -> NonNull<u8> {
         self.range.as_ref().map_or(NonNull::dangling(), Mapping::pointer)
     }
@@ -147,7 +147,7 @@ impl Image {
     }
 }
 
-impl Drop for Image {
+impl Drop for RewiredSnapshot {
     fn drop(&mut self) {
         let (range, sequence) = (self.range.take(), self.sequence);
         leave(self.slot, |space| {

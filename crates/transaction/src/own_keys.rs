@@ -27,52 +27,52 @@ const INLINE_BYTES: usize = 22;
 
 /// An encoded key. Ordered by its bytes.
 #[derive(Clone, Debug)]
-pub(crate) enum Key {
+pub(crate) enum EncodedKey {
     Short { length: u8, bytes: [u8; INLINE_BYTES] },
     Long(Arc<[u8]>),
 }
 
-impl From<&[u8]> for Key {
-    fn from(key: &[u8]) -> Key {
+impl From<&[u8]> for EncodedKey {
+    fn from(key: &[u8]) -> EncodedKey {
         let mut bytes = [0; INLINE_BYTES];
         match bytes.get_mut(..key.len()) {
             Some(place) => {
                 place.copy_from_slice(key);
-                Key::Short { length: key.len() as u8, bytes }
+                EncodedKey::Short { length: key.len() as u8, bytes }
             }
-            None => Key::Long(key.into()),
+            None => EncodedKey::Long(key.into()),
         }
     }
 }
 
-impl std::ops::Deref for Key {
+impl std::ops::Deref for EncodedKey {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
         match self {
-            Key::Short { length, bytes } => &bytes[..usize::from(*length)],
-            Key::Long(bytes) => bytes,
+            EncodedKey::Short { length, bytes } => &bytes[..usize::from(*length)],
+            EncodedKey::Long(bytes) => bytes,
         }
     }
 }
 
-impl PartialEq for Key {
-    fn eq(&self, other: &Key) -> bool {
+impl PartialEq for EncodedKey {
+    fn eq(&self, other: &EncodedKey) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Key {}
+impl Eq for EncodedKey {}
 
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+impl PartialOrd for EncodedKey {
+    fn partial_cmp(&self, other: &EncodedKey) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Key {
-    fn cmp(&self, other: &Key) -> Ordering {
+impl Ord for EncodedKey {
+    fn cmp(&self, other: &EncodedKey) -> Ordering {
         (**self).cmp(&**other)
     }
 }
@@ -80,7 +80,7 @@ impl Ord for Key {
 /// A row under a key that it has from a turn on.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
-    key: Key,
+    key: EncodedKey,
     row: RowId,
     from: u64,
 }
@@ -202,7 +202,7 @@ impl OwnKeys {
 
     /// Some row that has exactly this key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<RowId> {
-        let key = Bound::Included(Key::from(key));
+        let key = Bound::Included(EncodedKey::from(key));
         let mut entries = self.entries.range((lower_cut(&key), upper_cut(&key)));
         entries.find(|(_, until)| self.look() && **until == ALWAYS).map(|(entry, _)| entry.row)
     }
@@ -235,7 +235,7 @@ impl OwnKeys {
 }
 
 /// The cut before, or behind, all entries of the keys at a lower bound.
-fn lower_cut(bound: &Bound<Key>) -> Bound<Entry> {
+fn lower_cut(bound: &Bound<EncodedKey>) -> Bound<Entry> {
     match bound {
         Bound::Included(key) => Bound::Included(Entry { key: key.clone(), row: RowId(0), from: 0 }),
         Bound::Excluded(key) => Bound::Excluded(last_of(key)),
@@ -244,7 +244,7 @@ fn lower_cut(bound: &Bound<Key>) -> Bound<Entry> {
 }
 
 /// The cut before, or behind, all entries of the keys at an upper bound.
-fn upper_cut(bound: &Bound<Key>) -> Bound<Entry> {
+fn upper_cut(bound: &Bound<EncodedKey>) -> Bound<Entry> {
     match bound {
         Bound::Included(key) => Bound::Included(last_of(key)),
         Bound::Excluded(key) => Bound::Excluded(Entry { key: key.clone(), row: RowId(0), from: 0 }),
@@ -253,7 +253,7 @@ fn upper_cut(bound: &Bound<Key>) -> Bound<Entry> {
 }
 
 /// Behind all entries of a key.
-fn last_of(key: &Key) -> Entry {
+fn last_of(key: &EncodedKey) -> Entry {
     Entry { key: key.clone(), row: RowId(u64::MAX), from: u64::MAX }
 }
 
@@ -269,7 +269,7 @@ pub(crate) struct OwnScan {
     upper: Bound<Entry>,
     direction: Direction,
     /// Taken out, and not yet visited.
-    batch: VecDeque<(Key, RowId)>,
+    batch: VecDeque<(EncodedKey, RowId)>,
     next_batch: usize,
     is_over: bool,
 }
@@ -284,8 +284,8 @@ impl OwnScan {
         OwnScan {
             place,
             turn,
-            lower: lower_cut(&lower.map(Key::from)),
-            upper: upper_cut(&upper.map(Key::from)),
+            lower: lower_cut(&lower.map(EncodedKey::from)),
+            upper: upper_cut(&upper.map(EncodedKey::from)),
             direction,
             batch: VecDeque::new(),
             next_batch: FIRST_BATCH,
@@ -453,7 +453,7 @@ mod tests {
     fn keys_are_ordered_by_their_bytes_whatever_their_length() {
         let mut bytes: Vec<Vec<u8>> = (0..60).map(|length| vec![7; length]).collect();
         bytes.extend((0..60).map(|length| [vec![7; length], vec![3]].concat()));
-        let mut keys: Vec<Key> = bytes.iter().map(|bytes| Key::from(&bytes[..])).collect();
+        let mut keys: Vec<EncodedKey> = bytes.iter().map(|bytes| EncodedKey::from(&bytes[..])).collect();
         bytes.sort();
         keys.sort();
         assert!(keys.iter().zip(&bytes).all(|(key, bytes)| **key == bytes[..]));

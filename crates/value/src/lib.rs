@@ -71,7 +71,9 @@ pub use number::{
 };
 pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtract};
 pub use packed::network::{push_abbreviated, push_host};
-pub use packed::{BitLength, Bits, Bound, Network, Packed, PackedRef, PackedType, Range, RangeType, TimeTz};
+pub use packed::{
+    BitLength, Bits, Network, Packed, PackedRef, PackedType, Range, RangeBound, RangeType, TimeTz,
+};
 pub use precision::{IntervalFields, IntervalLimit, Precision};
 pub use row_type::{
     RowType, push_row_key, relation_of_rows, row_array_oid, row_fields, row_text, row_type_oid,

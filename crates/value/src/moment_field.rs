@@ -19,7 +19,7 @@ pub(crate) enum FieldShape {
 
 /// A field, its letters small.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Field {
+pub(crate) struct MomentField {
     pub(crate) kind: FieldShape,
     pub(crate) text: String,
 }
@@ -29,7 +29,7 @@ const FIELDS_MAX: usize = 25;
 const BYTES_MAX: usize = 128;
 
 /// The fields of a text; `None` if there is something that belongs to none.
-pub(crate) fn fields(text: &str) -> Option<Vec<Field>> {
+pub(crate) fn fields(text: &str) -> Option<Vec<MomentField>> {
     let mut rest = text.as_bytes();
     let mut found = Vec::new();
     let mut bytes = 0;
@@ -68,8 +68,8 @@ pub(crate) fn fields(text: &str) -> Option<Vec<Field>> {
     Some(found)
 }
 
-fn field(kind: FieldShape, bytes: &[u8]) -> Field {
-    Field { kind, text: String::from_utf8_lossy(bytes).to_ascii_lowercase() }
+fn field(kind: FieldShape, bytes: &[u8]) -> MomentField {
+    MomentField { kind, text: String::from_utf8_lossy(bytes).to_ascii_lowercase() }
 }
 
 fn is_space(byte: u8) -> bool {

@@ -10,7 +10,7 @@ use crate::calendar::{
     FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY, civil_from_days, days_from_civil, days_in_month,
 };
 use crate::date_style::{DateOrder, DateStyle};
-use crate::moment_field::{Field, FieldShape, Word, fields, word};
+use crate::moment_field::{FieldShape, MomentField, Word, fields, word};
 use crate::zone::Zone;
 use ankerdb_base::{Error, SqlState};
 
@@ -198,8 +198,8 @@ fn read_fields(text: &str) -> Read<Moment> {
 }
 
 /// A moment that a word stands for; other parts of the same kind are refused.
-fn lone(fields: &[Field], moment: Moment) -> Read<Moment> {
-    let is_nothing = |field: &Field| {
+fn lone(fields: &[MomentField], moment: Moment) -> Read<Moment> {
+    let is_nothing = |field: &MomentField| {
         matches!(
             word(&field.text),
             Some(

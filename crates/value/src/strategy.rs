@@ -2,7 +2,7 @@
 
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
 use crate::{
-    Bits, Bound, DataType, Decimal, Interval, Network, Number, PackedType, Precision, Range, RangeType,
+    Bits, DataType, Decimal, Interval, Network, Number, PackedType, Precision, Range, RangeBound, RangeType,
     TimeTz, Value,
 };
 use proptest::prelude::*;
@@ -93,7 +93,7 @@ pub(crate) fn bits(network: Network) -> Bits {
 /// A range made of the bytes of an address; equal and neighbouring ones occur.
 pub(crate) fn range(kind: RangeType, network: Network) -> Range {
     let [low, high, ends, ..] = network.address;
-    let bound = |value: u8, endless: u8, inclusive: u8| Bound {
+    let bound = |value: u8, endless: u8, inclusive: u8| RangeBound {
         value: (ends & endless == 0).then(|| i64::from(value) - 100),
         is_inclusive: ends & inclusive == 0,
     };

@@ -1,12 +1,12 @@
 //! Catalogs from their images: empty tables, what their texts compute, and everything else.
 
 use super::binder::Binder;
-use super::bytes::{Reader, damaged, whole};
+use super::bytes::{ByteReader, damaged, whole};
 use super::definition::TableImage;
 use super::entry::{read_domain, read_sequence, read_view};
 use super::key::{EntryKind, name, subject};
 use super::recovered::{RecoveredCatalog, Types};
-use crate::catalog::{Catalog, Relations};
+use crate::catalog::{Catalog, RelationMap};
 use crate::database::Database;
 use crate::domain::Domain;
 use crate::schema::{RelationName, Schema};
@@ -35,7 +35,7 @@ impl RecoveredCatalog {
         let views = self.views(&types)?;
         let comments = self.of_kind(EntryKind::Comment).map(|(key, text)| {
             let subject = whole(key, |reader| subject(reader, database.id()))?;
-            Ok((subject, Arc::from(whole(text, Reader::text)?)))
+            Ok((subject, Arc::from(whole(text, ByteReader::text)?)))
         });
         let user_types = types.user_types.into_iter().map(|known| (known.full_name(), Arc::new(known)));
         let catalog = Catalog {
@@ -62,8 +62,8 @@ impl RecoveredCatalog {
     fn schemas(&self) -> Result<BTreeMap<String, Arc<Schema>>> {
         let mut schemas = BTreeMap::new();
         for (key, body) in self.of_kind(EntryKind::Schema) {
-            let id = SchemaId(whole(key, Reader::u64)?);
-            let name = whole(body, Reader::string)?;
+            let id = SchemaId(whole(key, ByteReader::u64)?);
+            let name = whole(body, ByteReader::string)?;
             let schema = Arc::new(Schema { id, name: name.clone() });
             if schemas.insert(name, schema).is_some() {
                 return Err(damaged("two schemas have one name"));
@@ -102,10 +102,10 @@ impl RecoveredCatalog {
         database: &Database,
         domains: &[Domain],
         binder: &dyn Binder,
-    ) -> Result<Relations<Table>> {
+    ) -> Result<RelationMap<Table>> {
         let versions: HashMap<DomainType, u32> =
             domains.iter().map(|domain| (domain.identity, domain.version)).collect();
-        let mut tables = Relations::new();
+        let mut tables = RelationMap::new();
         for (origin, image) in self.read_tables(database.id())? {
             let (number, what) = (image.number, image.definition.name.clone());
             let definition = bound(image, &versions, binder).map_err(|error| of_table(error, &what))?;
@@ -117,7 +117,7 @@ impl RecoveredCatalog {
         Ok(tables)
     }
 
-    fn sequences(&self, database: &Database) -> Result<Relations<crate::sequence::Sequence>> {
+    fn sequences(&self, database: &Database) -> Result<RelationMap<crate::sequence::Sequence>> {
         let read = |(key, body)| {
             let name = whole(key, name)?;
             let count = |number| self.counts.get(&number).copied();
@@ -127,7 +127,7 @@ impl RecoveredCatalog {
         self.of_kind(EntryKind::Sequence).map(read).collect()
     }
 
-    fn views(&self, types: &Types) -> Result<Relations<crate::view::View>> {
+    fn views(&self, types: &Types) -> Result<RelationMap<crate::view::View>> {
         let read = |(key, body)| {
             let name = whole(key, name)?;
             Ok((name.clone(), Arc::new(read_view(name, body, &types.stored)?)))

@@ -1,7 +1,7 @@
 //! Numbers, texts and fields as bytes; docs/design/catalog-image.md has the layout.
 //!
 //! What is written cannot fail on the way: a [`Writer`] keeps its first error until it is finished. What is read may be anything: a
-//! [`Reader`] never goes beyond its bytes, and says XX001 where they end too early or mean nothing.
+//! [`ByteReader`] never goes beyond its bytes, and says XX001 where they end too early or mean nothing.
 
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_value::{DomainType, EnumType, KeptName, renumbered};
@@ -145,14 +145,14 @@ fn too_large() -> Error {
 
 /// Bytes that are being read.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a> {
+pub(super) struct ByteReader<'a> {
     bytes: &'a [u8],
     depth: u32,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { bytes, depth: 0 }
+impl<'a> ByteReader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> ByteReader<'a> {
+        ByteReader { bytes, depth: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads what is one level further in.
-    pub(super) fn inside<T>(&mut self, read: impl FnOnce(&mut Reader<'a>) -> Result<T>) -> Result<T> {
+    pub(super) fn inside<T>(&mut self, read: impl FnOnce(&mut ByteReader<'a>) -> Result<T>) -> Result<T> {
         if self.depth == DEPTH_MAX {
             return Err(damaged("types are nested too deeply"));
         }
@@ -244,7 +244,7 @@ pub(super) struct Fields<'a>(Vec<(u8, &'a [u8])>);
 impl<'a> Fields<'a> {
     /// `last` is the largest tag that this version knows.
     pub(super) fn read(bytes: &'a [u8], last: u8) -> Result<Fields<'a>> {
-        let (mut reader, mut fields) = (Reader::new(bytes), Vec::new());
+        let (mut reader, mut fields) = (ByteReader::new(bytes), Vec::new());
         while !reader.is_empty() {
             let tag = reader.byte()?;
             if tag == 0 || tag > last {
@@ -260,7 +260,7 @@ impl<'a> Fields<'a> {
     }
 
     /// All with this tag.
-    pub(super) fn each<T>(&self, tag: u8, read: impl Fn(&mut Reader<'a>) -> Result<T>) -> Result<Vec<T>> {
+    pub(super) fn each<T>(&self, tag: u8, read: impl Fn(&mut ByteReader<'a>) -> Result<T>) -> Result<Vec<T>> {
         let with_tag = self.0.iter().filter(|(known, _)| *known == tag);
         with_tag.map(|(_, bytes)| whole(bytes, &read)).collect()
     }
@@ -269,21 +269,24 @@ impl<'a> Fields<'a> {
     pub(super) fn optional<T>(
         &self,
         tag: u8,
-        read: impl Fn(&mut Reader<'a>) -> Result<T>,
+        read: impl Fn(&mut ByteReader<'a>) -> Result<T>,
     ) -> Result<Option<T>> {
         let with_tag = self.0.iter().find(|(known, _)| *known == tag);
         with_tag.map(|(_, bytes)| whole(bytes, read)).transpose()
     }
 
     /// The one with this tag.
-    pub(super) fn one<T>(&self, tag: u8, read: impl Fn(&mut Reader<'a>) -> Result<T>) -> Result<T> {
+    pub(super) fn one<T>(&self, tag: u8, read: impl Fn(&mut ByteReader<'a>) -> Result<T>) -> Result<T> {
         self.optional(tag, read)?.ok_or_else(|| damaged("a part is missing"))
     }
 }
 
 /// Reads a value that fills the bytes.
-pub(super) fn whole<'a, T>(bytes: &'a [u8], read: impl FnOnce(&mut Reader<'a>) -> Result<T>) -> Result<T> {
-    let mut reader = Reader::new(bytes);
+pub(super) fn whole<'a, T>(
+    bytes: &'a [u8],
+    read: impl FnOnce(&mut ByteReader<'a>) -> Result<T>,
+) -> Result<T> {
+    let mut reader = ByteReader::new(bytes);
     let value = read(&mut reader)?;
     reader.end().map(|()| value)
 }

@@ -3,7 +3,7 @@
 use super::bytes::Writer;
 use super::definition::push_table;
 use super::entry::{push_domain, push_sequence, push_user_type, push_view};
-use super::key::{EntryKind, Key};
+use super::key::{EntryKey, EntryKind};
 use crate::catalog::{Catalog, TEMPORARY_PREFIX};
 use crate::comment::{self, Object, Subject};
 use crate::domain::Domain;
@@ -25,7 +25,7 @@ pub(super) const PUT: u8 = 1;
 /// Entries of the catalog that come, change and go together. Nothing of sessions' temporary schemas is among them.
 #[derive(Default)]
 pub struct CatalogChange {
-    removed: Vec<Key>,
+    removed: Vec<EntryKey>,
     put: Vec<Entry>,
 }
 
@@ -88,7 +88,7 @@ impl CatalogChange {
                 }
                 match new.comments.get(&subject) {
                     Some(text) => change.put.push(Entry::Comment(subject, text.clone())),
-                    None => change.removed.push(Key::Comment(subject)),
+                    None => change.removed.push(EntryKey::Comment(subject)),
                 }
             }
         }
@@ -111,7 +111,7 @@ impl CatalogChange {
         }
         let ids: HashSet<SchemaId> = new.schemas.values().map(|schema| schema.id).collect();
         let gone = base.schemas.values().filter(|schema| !ids.contains(&schema.id) && lasting.has(schema.id));
-        self.removed.extend(gone.map(|schema| Key::Schema(schema.id)));
+        self.removed.extend(gone.map(|schema| EntryKey::Schema(schema.id)));
         let is_same = |schema: &&Arc<Schema>| {
             base.schemas.get(&schema.name).is_some_and(|known| Arc::ptr_eq(known, schema))
         };
@@ -129,7 +129,7 @@ impl CatalogChange {
             let origins: HashSet<TableId> = new.tables.values().map(|table| table.origin()).collect();
             let gone = differ.into_iter().filter(|table| !origins.contains(&table.origin()));
             let gone = gone.filter(|table| lasting.has(table.schema()));
-            self.removed.extend(gone.map(|table| Key::Table(table.origin().number())));
+            self.removed.extend(gone.map(|table| EntryKey::Table(table.origin().number())));
         }
         for table in new.tables.values() {
             if lasting.has(table.schema()) && (!is_in(base, table) || indexes.are_in(table)) {
@@ -151,7 +151,7 @@ impl CatalogChange {
             return;
         }
         let gone = base.keys().filter(|name| !new.contains_key(name) && lasting.has(name.schema));
-        self.removed.extend(gone.map(|name| Key::Named(kind, name.clone())));
+        self.removed.extend(gone.map(|name| EntryKey::Named(kind, name.clone())));
         let is_same = |name: &RelationName, value: &Arc<T>| {
             base.get(name).is_some_and(|known| Arc::ptr_eq(known, value))
         };
@@ -182,15 +182,15 @@ impl CatalogChange {
 }
 
 impl Entry {
-    fn key(&self) -> Key {
+    fn key(&self) -> EntryKey {
         match self {
-            Entry::Schema(schema) => Key::Schema(schema.id),
-            Entry::Type(known) => Key::Named(EntryKind::Type, known.full_name()),
-            Entry::Domain(known) => Key::Named(EntryKind::Domain, known.full_name()),
-            Entry::Table(table, _) => Key::Table(table.origin().number()),
-            Entry::Sequence(known) => Key::Named(EntryKind::Sequence, known.full_name()),
-            Entry::View(known) => Key::Named(EntryKind::View, known.full_name()),
-            Entry::Comment(subject, _) => Key::Comment(subject.clone()),
+            Entry::Schema(schema) => EntryKey::Schema(schema.id),
+            Entry::Type(known) => EntryKey::Named(EntryKind::Type, known.full_name()),
+            Entry::Domain(known) => EntryKey::Named(EntryKind::Domain, known.full_name()),
+            Entry::Table(table, _) => EntryKey::Table(table.origin().number()),
+            Entry::Sequence(known) => EntryKey::Named(EntryKind::Sequence, known.full_name()),
+            Entry::View(known) => EntryKey::Named(EntryKind::View, known.full_name()),
+            Entry::Comment(subject, _) => EntryKey::Comment(subject.clone()),
         }
     }
 

@@ -3,7 +3,7 @@
 //! What computes something comes from texts, which are bound again by whoever knows their language; so a [`TableImage`] has a definition
 //! without that, and the texts.
 
-use super::bytes::{Fields, Reader, Writer, damaged};
+use super::bytes::{ByteReader, Fields, Writer, damaged};
 use super::key::{name as relation_name, push_name};
 use super::types::{StoredTypes, push_type, push_value};
 use crate::schema::RelationName;
@@ -137,7 +137,7 @@ fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
     all.iter().position(|known| known == one).unwrap_or_default() as u8
 }
 
-fn at<T: Copy>(all: &[T], reader: &mut Reader<'_>) -> Result<T> {
+fn at<T: Copy>(all: &[T], reader: &mut ByteReader<'_>) -> Result<T> {
     all.get(usize::from(reader.byte()?)).copied().ok_or_else(|| damaged("a choice is unknown"))
 }
 
@@ -270,7 +270,7 @@ pub(super) fn reads(fields: &Fields<'_>, tag: u8) -> Result<Vec<ReadRelation>> {
 
 /// The number of the table in an entry.
 pub(super) fn table_number(body: &[u8]) -> Result<u32> {
-    Fields::read(body, table::LAST)?.one(table::NUMBER, Reader::u32)
+    Fields::read(body, table::LAST)?.one(table::NUMBER, ByteReader::u32)
 }
 
 /// Reads a table.
@@ -305,7 +305,7 @@ pub(super) fn read_table(body: &[u8], types: &StoredTypes, database: DatabaseId)
     };
     check_places(&definition, &derivations)?;
     let checks = fields.each(table::CHECK, |reader| read_check(reader, types))?;
-    let number = fields.one(table::NUMBER, Reader::u32)?;
+    let number = fields.one(table::NUMBER, ByteReader::u32)?;
     Ok(TableImage { number, definition, checks, generations, derivations })
 }
 
@@ -326,12 +326,12 @@ fn check_places(definition: &TableDefinition, derivations: &[DerivationText]) ->
 
 /// A column, and the text of what computes it.
 pub(super) fn read_column(
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     types: &StoredTypes,
 ) -> Result<(ColumnDefinition, Option<String>)> {
     let fields = reader.fields(column::LAST)?;
     let definition = ColumnDefinition {
-        name: fields.one(column::NAME, Reader::string)?,
+        name: fields.one(column::NAME, ByteReader::string)?,
         data_type: fields.one(column::TYPE, |reader| types.data_type(reader))?,
         nullable: fields.has(column::NULLABLE),
         default: fields.optional(column::DEFAULT, |reader| types.sql(reader))?,
@@ -350,7 +350,7 @@ pub(super) fn read_column(
 type DerivationTexts = (Vec<ColumnText>, Option<ColumnText>);
 
 fn read_index(
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     types: &StoredTypes,
 ) -> Result<(IndexDefinition, Option<DerivationTexts>)> {
     let fields = reader.fields(index::LAST)?;
@@ -358,19 +358,19 @@ fn read_index(
         keys: fields.each(index::KEY, |reader| {
             let fields = reader.fields(key_style::LAST)?;
             Ok(KeyStyle {
-                collation: fields.optional(key_style::COLLATION, Reader::string)?,
-                class: fields.optional(key_style::CLASS, Reader::string)?,
+                collation: fields.optional(key_style::COLLATION, ByteReader::string)?,
+                class: fields.optional(key_style::CLASS, ByteReader::string)?,
                 descending: fields.has(key_style::DESCENDING),
                 nulls_first: fields.has(key_style::NULLS_FIRST),
             })
         })?,
-        included: fields.one(index::INCLUDED, Reader::places)?,
+        included: fields.one(index::INCLUDED, ByteReader::places)?,
         options: options(&fields, index::OPTION)?,
         nulls_are_equal: fields.has(index::NULLS_ARE_EQUAL),
     };
     let definition = IndexDefinition {
-        name: fields.one(index::NAME, Reader::string)?,
-        columns: fields.one(index::COLUMNS, Reader::places)?,
+        name: fields.one(index::NAME, ByteReader::string)?,
+        columns: fields.one(index::COLUMNS, ByteReader::places)?,
         derivation: None,
         unique: fields.has(index::UNIQUE),
         primary: fields.has(index::PRIMARY),
@@ -383,7 +383,7 @@ fn read_index(
     Ok((definition, (!parts.is_empty()).then_some((parts, predicate))))
 }
 
-fn column_text(reader: &mut Reader<'_>, types: &StoredTypes) -> Result<ColumnText> {
+fn column_text(reader: &mut ByteReader<'_>, types: &StoredTypes) -> Result<ColumnText> {
     let (mut texts, mut columns) = (vec![types.sql(reader)?], Vec::new());
     while !reader.is_empty() {
         columns.push(reader.place()?);
@@ -392,17 +392,17 @@ fn column_text(reader: &mut Reader<'_>, types: &StoredTypes) -> Result<ColumnTex
     Ok(ColumnText::new(texts, &columns))
 }
 
-pub(super) fn read_check(reader: &mut Reader<'_>, types: &StoredTypes) -> Result<CheckText> {
+pub(super) fn read_check(reader: &mut ByteReader<'_>, types: &StoredTypes) -> Result<CheckText> {
     let fields = reader.fields(check::LAST)?;
     Ok(CheckText {
-        name: fields.one(check::NAME, Reader::string)?,
+        name: fields.one(check::NAME, ByteReader::string)?,
         text: fields.one(check::TEXT, |reader| types.sql(reader))?,
         is_validated: fields.has(check::VALIDATED),
     })
 }
 
 fn read_foreign_key(
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     types: &StoredTypes,
     database: DatabaseId,
 ) -> Result<ForeignKey> {
@@ -410,12 +410,12 @@ fn read_foreign_key(
     let (on_delete, on_update) =
         fields.one(foreign_key::ACTIONS, |reader| Ok((at(&ACTIONS, reader)?, at(&ACTIONS, reader)?)))?;
     let key = ForeignKey {
-        name: fields.one(foreign_key::NAME, Reader::string)?,
-        columns: fields.one(foreign_key::COLUMNS, Reader::places)?,
-        parent: TableId::new(database, fields.one(foreign_key::PARENT, Reader::u32)?),
+        name: fields.one(foreign_key::NAME, ByteReader::string)?,
+        columns: fields.one(foreign_key::COLUMNS, ByteReader::places)?,
+        parent: TableId::new(database, fields.one(foreign_key::PARENT, ByteReader::u32)?),
         on_delete,
         on_update,
-        set_columns: fields.one(foreign_key::SET_COLUMNS, Reader::places)?,
+        set_columns: fields.one(foreign_key::SET_COLUMNS, ByteReader::places)?,
         defaults: fields.each(foreign_key::DEFAULT, |reader| types.value(reader))?,
         is_full: fields.has(foreign_key::FULL),
         timing: fields.one(foreign_key::TIMING, |reader| at(&TIMINGS, reader))?,
@@ -425,7 +425,7 @@ fn read_foreign_key(
     if has_defaults { Ok(key) } else { Err(damaged("a default is missing")) }
 }
 
-fn read_query(reader: &mut Reader<'_>, types: &StoredTypes) -> Result<Arc<Materialized>> {
+fn read_query(reader: &mut ByteReader<'_>, types: &StoredTypes) -> Result<Arc<Materialized>> {
     let fields = reader.fields(query::LAST)?;
     Ok(Arc::new(Materialized {
         query: fields.one(query::TEXT, |reader| types.sql(reader))?,

@@ -1,6 +1,6 @@
 //! Entries of a catalog but tables, as bytes.
 
-use super::bytes::{Fields, Reader, Writer, damaged};
+use super::bytes::{ByteReader, Fields, Writer, damaged};
 use super::definition::{
     options, push_check, push_column, push_options, push_reads, read_check, read_column, reads,
 };
@@ -72,7 +72,7 @@ pub(super) fn push_sequence(out: &mut Writer, known: &Sequence) {
 
 /// The number of the sequence in an entry.
 pub(super) fn sequence_number(body: &[u8]) -> Result<u64> {
-    Fields::read(body, sequence::LAST)?.one(sequence::NUMBER, Reader::u64)
+    Fields::read(body, sequence::LAST)?.one(sequence::NUMBER, ByteReader::u64)
 }
 
 /// A sequence, with the newer one of the count that was written with it and the one that `known` finds.
@@ -87,7 +87,8 @@ pub(super) fn read_sequence(
     if !matches!(data_type, DataType::SmallInt | DataType::Integer | DataType::BigInt) {
         return Err(damaged("a sequence is of a type that does not count"));
     }
-    let bounds = |reader: &mut Reader<'_>| Ok([reader.i64()?, reader.i64()?, reader.i64()?, reader.i64()?]);
+    let bounds =
+        |reader: &mut ByteReader<'_>| Ok([reader.i64()?, reader.i64()?, reader.i64()?, reader.i64()?]);
     let [start, increment, minimum, maximum] = fields.one(sequence::BOUNDS, bounds)?;
     let RelationName { schema, name } = name;
     let definition = SequenceDefinition {
@@ -101,7 +102,7 @@ pub(super) fn read_sequence(
         cycle: fields.has(sequence::CYCLE),
         owner: fields.optional(sequence::OWNER, |reader| Ok((relation_name(reader)?, reader.place()?)))?,
     };
-    let number = fields.one(sequence::NUMBER, Reader::u64)?;
+    let number = fields.one(sequence::NUMBER, ByteReader::u64)?;
     let count = fields.one(sequence::COUNT, |reader| {
         Ok(SequenceCount { changes: reader.u64()?, last: reader.i64()?, is_used: reader.byte()? != 0 })
     })?;
@@ -142,7 +143,7 @@ pub(super) fn push_user_type(out: &mut Writer, known: &UserType) {
 /// The numbers that clients know a type and its labels by; that of the type is the first.
 pub(super) fn user_type_oids(body: &[u8]) -> Result<Vec<u32>> {
     let fields = Fields::read(body, user_type::LAST)?;
-    let mut oids = vec![fields.one(user_type::OID, Reader::u32)?];
+    let mut oids = vec![fields.one(user_type::OID, ByteReader::u32)?];
     oids.extend(fields.each(user_type::LABEL, |reader| {
         let (_, oid, _) = (reader.i64()?, reader.u32()?, reader.text()?);
         Ok(oid)
@@ -152,7 +153,7 @@ pub(super) fn user_type_oids(body: &[u8]) -> Result<Vec<u32>> {
 
 pub(super) fn read_user_type(name: RelationName, body: &[u8]) -> Result<UserType> {
     let fields = Fields::read(body, user_type::LAST)?;
-    let oid = fields.one(user_type::OID, Reader::u32)?;
+    let oid = fields.one(user_type::OID, ByteReader::u32)?;
     let labels =
         fields.each(user_type::LABEL, |reader| Ok((reader.i64()?, reader.u32()?, reader.text()?)))?;
     let RelationName { schema, name } = name;
@@ -174,7 +175,7 @@ pub(super) fn push_domain(out: &mut Writer, known: &Domain) {
 
 /// The number that clients know a domain by.
 pub(super) fn domain_oid(body: &[u8]) -> Result<u32> {
-    Fields::read(body, domain::LAST)?.one(domain::OID, Reader::u32)
+    Fields::read(body, domain::LAST)?.one(domain::OID, ByteReader::u32)
 }
 
 /// A domain, of version 0.
@@ -189,7 +190,7 @@ pub(super) fn read_domain(name: RelationName, body: &[u8], types: &StoredTypes) 
         version: 0,
         base: fields.one(domain::BASE, |reader| types.data_type(reader))?,
         over: fields.optional(domain::OVER, |reader| types.domain(reader.u32()?))?,
-        collation: fields.optional(domain::COLLATION, Reader::string)?,
+        collation: fields.optional(domain::COLLATION, ByteReader::string)?,
         default: fields.optional(domain::DEFAULT, |reader| types.sql(reader))?,
         is_not_null: fields.has(domain::NOT_NULL),
         checks: checks

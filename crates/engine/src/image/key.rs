@@ -1,6 +1,6 @@
 //! What entries of a catalog are known by in images.
 
-use super::bytes::{Reader, Writer, damaged};
+use super::bytes::{ByteReader, Writer, damaged};
 use crate::comment::{Object, Part, Subject};
 use crate::schema::RelationName;
 use ankerdb_base::{DatabaseId, Result, SchemaId, TableId};
@@ -41,7 +41,7 @@ impl EntryKind {
 
 /// An entry's identity: what stays the same when it gets another name, where there is such a thing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Key {
+pub(super) enum EntryKey {
     Schema(SchemaId),
     /// By the number of its origin.
     Table(u32),
@@ -50,22 +50,22 @@ pub(super) enum Key {
     Comment(Subject),
 }
 
-impl Key {
+impl EntryKey {
     pub(super) fn kind(&self) -> EntryKind {
         match self {
-            Key::Schema(_) => EntryKind::Schema,
-            Key::Table(_) => EntryKind::Table,
-            Key::Named(kind, _) => *kind,
-            Key::Comment(_) => EntryKind::Comment,
+            EntryKey::Schema(_) => EntryKind::Schema,
+            EntryKey::Table(_) => EntryKind::Table,
+            EntryKey::Named(kind, _) => *kind,
+            EntryKey::Comment(_) => EntryKind::Comment,
         }
     }
 
     pub(super) fn push(&self, out: &mut Writer) {
         match self {
-            Key::Schema(id) => out.u64(id.0),
-            Key::Table(origin) => out.u32(*origin),
-            Key::Named(_, name) => push_name(out, name),
-            Key::Comment(subject) => push_subject(out, subject),
+            EntryKey::Schema(id) => out.u64(id.0),
+            EntryKey::Table(origin) => out.u32(*origin),
+            EntryKey::Named(_, name) => push_name(out, name),
+            EntryKey::Comment(subject) => push_subject(out, subject),
         }
     }
 }
@@ -75,7 +75,7 @@ pub(super) fn push_name(out: &mut Writer, name: &RelationName) {
     out.text(&name.name);
 }
 
-pub(super) fn name(reader: &mut Reader<'_>) -> Result<RelationName> {
+pub(super) fn name(reader: &mut ByteReader<'_>) -> Result<RelationName> {
     Ok(RelationName { schema: SchemaId(reader.u64()?), name: reader.string()? })
 }
 
@@ -116,7 +116,7 @@ fn push_subject(out: &mut Writer, subject: &Subject) {
 }
 
 /// What a comment is about, in this database.
-pub(super) fn subject(reader: &mut Reader<'_>, database: DatabaseId) -> Result<Subject> {
+pub(super) fn subject(reader: &mut ByteReader<'_>, database: DatabaseId) -> Result<Subject> {
     let object = match reader.byte()? {
         1 => Object::Database,
         2 => Object::Schema(SchemaId(reader.u64()?)),

@@ -1,6 +1,6 @@
 //! A catalog that is being put together again from its images.
 
-use super::bytes::{Reader, damaged, whole};
+use super::bytes::{ByteReader, damaged, whole};
 use super::change::{CatalogChange, PUT, REMOVED, VERSION};
 use super::definition::{TableImage, read_table, table_number};
 use super::entry::{domain_oid, read_user_type, sequence_number, user_type_oids};
@@ -62,7 +62,7 @@ impl RecoveredCatalog {
     /// # Errors
     /// `DataCorrupted` for other bytes; nothing of the change is made then.
     pub fn apply(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         if reader.byte()? != VERSION {
             let message = "an image of the catalog has a format that this version does not know";
             return Err(Error::new(SqlState::DataCorrupted, message));
@@ -158,7 +158,8 @@ impl RecoveredCatalog {
     pub(super) fn read_tables(&self, database: DatabaseId) -> Result<Vec<(u32, TableImage)>> {
         let types = self.types.as_ref().ok_or_else(|| Error::internal("types come before tables"))?;
         let tables = self.of_kind(EntryKind::Table);
-        let read = |(key, body)| Ok((whole(key, Reader::u32)?, read_table(body, &types.stored, database)?));
+        let read =
+            |(key, body)| Ok((whole(key, ByteReader::u32)?, read_table(body, &types.stored, database)?));
         tables.map(read).collect()
     }
 }
@@ -175,8 +176,8 @@ enum Mark {
 impl Mark {
     fn of(kind: EntryKind, key: &[u8], body: &[u8]) -> Result<Mark> {
         Ok(match kind {
-            EntryKind::Schema => Mark::Number(whole(key, Reader::u64)?),
-            EntryKind::Table => Mark::Table(table_number(body)?.max(whole(key, Reader::u32)?)),
+            EntryKind::Schema => Mark::Number(whole(key, ByteReader::u64)?),
+            EntryKind::Table => Mark::Table(table_number(body)?.max(whole(key, ByteReader::u32)?)),
             EntryKind::Sequence => Mark::Number(sequence_number(body)?),
             EntryKind::Type => {
                 let mut oids = user_type_oids(body)?;

@@ -1,6 +1,6 @@
 //! Types and values as bytes. Types of users stand there by the numbers that clients know, which are the same in every process.
 
-use super::bytes::{Reader, Writer, damaged};
+use super::bytes::{ByteReader, Writer, damaged};
 use ankerdb_base::Result;
 use ankerdb_value::{
     Array, ArrayRef, BitLength, DataType, Decimal, DomainType, EnumType, Interval, IntervalLimit, ItemLimit,
@@ -34,7 +34,7 @@ impl StoredTypes {
     }
 
     /// A text of SQL as it is kept in this process.
-    pub(super) fn sql(&self, reader: &mut Reader<'_>) -> Result<String> {
+    pub(super) fn sql(&self, reader: &mut ByteReader<'_>) -> Result<String> {
         renumbered(reader.text()?, |name| {
             Ok(match name {
                 KeptName::Enum(oid) => self.labels(oid)?.number(),
@@ -43,7 +43,7 @@ impl StoredTypes {
         })
     }
 
-    pub(super) fn data_type(&self, reader: &mut Reader<'_>) -> Result<DataType> {
+    pub(super) fn data_type(&self, reader: &mut ByteReader<'_>) -> Result<DataType> {
         Ok(match reader.byte()? {
             1 => DataType::Boolean,
             2 => DataType::SmallInt,
@@ -78,7 +78,7 @@ impl StoredTypes {
         })
     }
 
-    fn system_type(&self, reader: &mut Reader<'_>) -> Result<SystemType> {
+    fn system_type(&self, reader: &mut ByteReader<'_>) -> Result<SystemType> {
         Ok(match reader.byte()? {
             1 => SystemType::Oid,
             2 => SystemType::Name,
@@ -91,7 +91,7 @@ impl StoredTypes {
         })
     }
 
-    fn list_type(&self, reader: &mut Reader<'_>) -> Result<ListType> {
+    fn list_type(&self, reader: &mut ByteReader<'_>) -> Result<ListType> {
         Ok(match reader.byte()? {
             LIST_PACKED => ListType::Packed(packed_type(reader)?),
             LIST_ENUM => ListType::Enum(self.labels(reader.u32()?)?),
@@ -104,7 +104,7 @@ impl StoredTypes {
         })
     }
 
-    fn row_type(&self, reader: &mut Reader<'_>) -> Result<RowType> {
+    fn row_type(&self, reader: &mut ByteReader<'_>) -> Result<RowType> {
         let count = reader.place()?;
         let mut fields = Vec::new();
         for _ in 0..count {
@@ -113,7 +113,7 @@ impl StoredTypes {
         RowType::of(fields)
     }
 
-    pub(super) fn value(&self, reader: &mut Reader<'_>) -> Result<Value> {
+    pub(super) fn value(&self, reader: &mut ByteReader<'_>) -> Result<Value> {
         Ok(match reader.byte()? {
             0 => Value::Null,
             1 => Value::Boolean(reader.byte()? != 0),
@@ -194,7 +194,7 @@ const LIST_ENUM: u8 = 101;
 const LIST_ROW: u8 = 102;
 const LIST_LIMITED: u8 = 103;
 
-fn found<T: Copy>(all: &[T], reader: &mut Reader<'_>) -> Result<T> {
+fn found<T: Copy>(all: &[T], reader: &mut ByteReader<'_>) -> Result<T> {
     all.get(usize::from(reader.byte()?)).copied().ok_or_else(|| damaged("a type is unknown"))
 }
 
@@ -204,7 +204,7 @@ fn push_place<T: PartialEq>(out: &mut Writer, all: &[T], one: &T) {
     out.byte(place.expect("the list has all of them") as u8);
 }
 
-fn precision(reader: &mut Reader<'_>) -> Result<Precision> {
+fn precision(reader: &mut ByteReader<'_>) -> Result<Precision> {
     Ok(match reader.byte()? {
         NO_PRECISION => Precision::NONE,
         digits => Precision::digits(u32::from(digits)),
@@ -215,7 +215,7 @@ fn push_precision(out: &mut Writer, tag: u8, precision: Precision) {
     out.fixed(&[tag, precision.declared().unwrap_or(NO_PRECISION)]);
 }
 
-fn packed_type(reader: &mut Reader<'_>) -> Result<PackedType> {
+fn packed_type(reader: &mut ByteReader<'_>) -> Result<PackedType> {
     Ok(match reader.byte()? {
         1 => PackedType::Inet,
         2 => PackedType::Cidr,

@@ -1,7 +1,7 @@
 //! `jsonb` from text: the canonical text of a document.
 
 use super::number::push_canonical;
-use super::parse::{Document, Node, NodeKind, parse};
+use super::parse::{Document, JsonNode, NodeKind, parse};
 use super::string::{push_string, unescaped};
 use ankerdb_base::{Error, Result, SqlState};
 use std::borrow::Cow;
@@ -77,7 +77,7 @@ fn too_long() -> Error {
     Error::new(SqlState::ProgramLimitExceeded, message)
 }
 
-fn push_leaf(document: &Document<'_>, node: Node, out: &mut String) -> Result<()> {
+fn push_leaf(document: &Document<'_>, node: JsonNode, out: &mut String) -> Result<()> {
     let source = document.source(node);
     match node.kind {
         NodeKind::Number => push_canonical(source, out)?,

@@ -2,7 +2,7 @@
 //! they say so.
 
 use super::canonical::key_order;
-use super::parse::{Node, NodeKind, parse};
+use super::parse::{JsonNode, NodeKind, parse};
 use super::string::{push_string, unescaped};
 use super::walk::{JsonKind, Member, element, elements, kind, members, position};
 use ankerdb_base::{Error, Result, SqlState};
@@ -296,7 +296,7 @@ pub fn without_nulls(json: &str, is_jsonb: bool) -> Result<String> {
             out.push(if is_object { '}' } else { ']' });
         }
         let Some(&node) = document.nodes.get(at) else { return Ok(out) };
-        let (mut node, mut is_first): (Node, bool) = (node, out.ends_with(['{', '[']));
+        let (mut node, mut is_first): (JsonNode, bool) = (node, out.ends_with(['{', '[']));
         if let Some((true, _)) = open.last() {
             let key = document.source(node);
             at += 1;

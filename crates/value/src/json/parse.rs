@@ -11,12 +11,12 @@ pub const DEPTH_MAX: usize = 15_000;
 /// A text that was read, and its parts.
 pub(super) struct Document<'a> {
     pub text: &'a str,
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<JsonNode>,
 }
 
 /// A part of the document. Those within an array or object follow it; in an object, keys and values by turns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
+pub(super) struct JsonNode {
     pub kind: NodeKind,
     /// Where its text begins and ends; of arrays and objects only the beginning is set.
     pub start: u32,
@@ -41,7 +41,7 @@ pub(super) enum NodeKind {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn source(&self, node: Node) -> &'a str {
+    pub(super) fn source(&self, node: JsonNode) -> &'a str {
         &self.text[node.start as usize..node.end as usize]
     }
 }
@@ -86,12 +86,12 @@ struct Parser<'a> {
     text: &'a str,
     at: usize,
     /// Where parts are noted, if they are wanted.
-    nodes: Option<Vec<Node>>,
+    nodes: Option<Vec<JsonNode>>,
     open: Vec<Open>,
 }
 
 impl Parser<'_> {
-    fn run(mut self) -> Result<Option<Vec<Node>>> {
+    fn run(mut self) -> Result<Option<Vec<JsonNode>>> {
         let mut expected = Expected::Value;
         loop {
             self.skip_blanks();
@@ -160,7 +160,7 @@ impl Parser<'_> {
         }
         let start = position(self.at)?;
         let node = self.nodes.as_mut().map_or(0, |nodes| {
-            nodes.push(Node { kind, start, end: start, next: 0, count: 0 });
+            nodes.push(JsonNode { kind, start, end: start, next: 0, count: 0 });
             nodes.len() - 1
         });
         self.at += 1;
@@ -196,7 +196,7 @@ impl Parser<'_> {
         self.at = end;
         if let Some(nodes) = &mut self.nodes {
             let next = position(nodes.len() + 1)?;
-            nodes.push(Node { kind, start: position(start)?, end: position(end)?, next, count: 0 });
+            nodes.push(JsonNode { kind, start: position(start)?, end: position(end)?, next, count: 0 });
         }
         Ok(())
     }

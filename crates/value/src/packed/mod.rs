@@ -16,7 +16,7 @@ mod time_tz;
 
 pub use bits::{BitLength, Bits};
 pub use network::Network;
-pub use range::{Bound, Range, RangeType};
+pub use range::{Range, RangeBound, RangeType};
 pub use time_tz::TimeTz;
 
 use ankerdb_base::Result;

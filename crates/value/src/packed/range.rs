@@ -109,7 +109,7 @@ impl RangeType {
 
 /// One end of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bound {
+pub struct RangeBound {
     /// `None` without an end.
     pub value: Option<i64>,
     /// Whether the value belongs to the range.
@@ -122,23 +122,23 @@ pub struct Range {
     /// What it is of.
     pub range_type: RangeType,
     /// Lower and upper; `None` if there is nothing between them.
-    pub bounds: Option<(Bound, Bound)>,
+    pub bounds: Option<(RangeBound, RangeBound)>,
 }
 
 /// Which of two lower bounds is lower.
-fn compare_lower(left: Bound, right: Bound) -> Ordering {
-    let key = |bound: Bound| (bound.value.is_some(), bound.value, !bound.is_inclusive);
+fn compare_lower(left: RangeBound, right: RangeBound) -> Ordering {
+    let key = |bound: RangeBound| (bound.value.is_some(), bound.value, !bound.is_inclusive);
     key(left).cmp(&key(right))
 }
 
 /// Which of two upper bounds is lower.
-fn compare_upper(left: Bound, right: Bound) -> Ordering {
-    let key = |bound: Bound| (bound.value.is_none(), bound.value, bound.is_inclusive);
+fn compare_upper(left: RangeBound, right: RangeBound) -> Ordering {
+    let key = |bound: RangeBound| (bound.value.is_none(), bound.value, bound.is_inclusive);
     key(left).cmp(&key(right))
 }
 
 /// Whether something lies between a lower bound and an upper one.
-fn is_apart(lower: Bound, upper: Bound) -> bool {
+fn is_apart(lower: RangeBound, upper: RangeBound) -> bool {
     match (lower.value, upper.value) {
         (Some(low), Some(high)) => low < high || (low == high && lower.is_inclusive && upper.is_inclusive),
         _ => true,
@@ -155,25 +155,27 @@ impl Range {
     ///
     /// # Errors
     /// 22000 if the lower one is above the upper one; 22003 or 22008 if a last value was to be followed by another.
-    pub fn new(range_type: RangeType, lower: Bound, upper: Bound) -> Result<Range> {
+    pub fn new(range_type: RangeType, lower: RangeBound, upper: RangeBound) -> Result<Range> {
         if let (Some(low), Some(high)) = (lower.value, upper.value)
             && low > high
         {
             let message = "range lower bound must be less than or equal to range upper bound";
             return Err(Error::new(SqlState::DataException, message));
         }
-        let closed =
-            |bound: Bound| Bound { is_inclusive: bound.is_inclusive && bound.value.is_some(), ..bound };
+        let closed = |bound: RangeBound| RangeBound {
+            is_inclusive: bound.is_inclusive && bound.value.is_some(),
+            ..bound
+        };
         let (mut lower, mut upper) = (closed(lower), closed(upper));
         if !is_apart(lower, upper) {
             return Ok(Range::empty(range_type));
         }
         if range_type.is_discrete() {
             if let (Some(value), false) = (lower.value, lower.is_inclusive) {
-                lower = Bound { value: Some(range_type.next(value)?), is_inclusive: true };
+                lower = RangeBound { value: Some(range_type.next(value)?), is_inclusive: true };
             }
             if let (Some(value), true) = (upper.value, upper.is_inclusive) {
-                upper = Bound { value: Some(range_type.next(value)?), is_inclusive: false };
+                upper = RangeBound { value: Some(range_type.next(value)?), is_inclusive: false };
             }
         }
         Ok(Range { range_type, bounds: is_apart(lower, upper).then_some((lower, upper)) })
@@ -181,7 +183,7 @@ impl Range {
 
     /// Whether the value is in it.
     pub fn has(self, value: i64) -> bool {
-        let exactly = Bound { value: Some(value), is_inclusive: true };
+        let exactly = RangeBound { value: Some(value), is_inclusive: true };
         self.bounds.is_some_and(|(lower, upper)| is_apart(lower, exactly) && is_apart(exactly, upper))
     }
 
@@ -227,7 +229,7 @@ impl Range {
     /// Whether they meet without having a value in common.
     pub fn is_adjacent(self, other: Range) -> bool {
         // With all values in one form there is nothing between an end without a value and a beginning with it.
-        let meet = |upper: Bound, lower: Bound| {
+        let meet = |upper: RangeBound, lower: RangeBound| {
             upper.value.is_some() && upper.value == lower.value && upper.is_inclusive != lower.is_inclusive
         };
         let pair = self.bounds.zip(other.bounds);
@@ -275,7 +277,7 @@ impl Range {
         }
         let is_left = compare_lower(own.0, others.0).is_lt();
         let is_right = compare_upper(own.1, others.1).is_gt();
-        let turned = |bound: Bound| Bound { is_inclusive: !bound.is_inclusive, ..bound };
+        let turned = |bound: RangeBound| RangeBound { is_inclusive: !bound.is_inclusive, ..bound };
         let bounds = match (is_left, is_right) {
             (true, true) => {
                 let message = "result of range difference would not be contiguous";
@@ -324,13 +326,13 @@ impl Range {
             4 => i64::from(i32::from_be_bytes(std::array::from_fn(|_| next())) ^ i32::MIN),
             _ => i64::from_be_bytes(std::array::from_fn(|_| next())) ^ i64::MIN,
         };
-        let endless = Bound { value: None, is_inclusive: false };
+        let endless = RangeBound { value: None, is_inclusive: false };
         let lower = match next() {
             0 => endless,
-            _ => Bound { value: Some(number(&mut next)), is_inclusive: next() == 0 },
+            _ => RangeBound { value: Some(number(&mut next)), is_inclusive: next() == 0 },
         };
         let upper = match next() {
-            0 => Bound { value: Some(number(&mut next)), is_inclusive: next() != 0 },
+            0 => RangeBound { value: Some(number(&mut next)), is_inclusive: next() != 0 },
             _ => endless,
         };
         (Range { range_type, bounds: Some((lower, upper)) }, at)
@@ -387,8 +389,8 @@ pub(super) fn parse(range_type: RangeType, text: &str) -> Result<Range> {
         None => Ok(None),
         Some(text) => Ok::<_, Error>(range_type.number(&parse_text(range_type.item_type(), &text)?)),
     };
-    let lower = Bound { value: value(low)?, is_inclusive: lower_inclusive };
-    let upper = Bound { value: value(high)?, is_inclusive: upper_inclusive };
+    let lower = RangeBound { value: value(low)?, is_inclusive: lower_inclusive };
+    let upper = RangeBound { value: value(high)?, is_inclusive: upper_inclusive };
     Range::new(range_type, lower, upper)
 }
 
@@ -496,8 +498,8 @@ pub(super) fn from_wire(range_type: RangeType, bytes: &[u8]) -> Result<Range> {
     if is_empty {
         return Ok(Range::empty(range_type));
     }
-    let lower = Bound { value: low, is_inclusive: flags & WIRE_LOWER_INCLUSIVE != 0 };
-    let upper = Bound { value: high, is_inclusive: flags & WIRE_UPPER_INCLUSIVE != 0 };
+    let lower = RangeBound { value: low, is_inclusive: flags & WIRE_LOWER_INCLUSIVE != 0 };
+    let upper = RangeBound { value: high, is_inclusive: flags & WIRE_UPPER_INCLUSIVE != 0 };
     Range::new(range_type, lower, upper)
 }
 

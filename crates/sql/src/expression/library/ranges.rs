@@ -3,7 +3,7 @@
 use super::entry::{Entry, entry, text, wrong_argument};
 use ankerdb_engine::DataType::{BigInt, Boolean, Date, Integer, Text};
 use ankerdb_engine::{DataType, Error, PackedType, RangeType, Result, SqlState, Value};
-use ankerdb_value::{Bound, Range};
+use ankerdb_value::{Range, RangeBound};
 
 /// What `lower` and `upper` of a range are called here: of a text they are others.
 pub(crate) const LOWER: &str = "operator lower";
@@ -88,10 +88,10 @@ fn made(kind: RangeType, values: &[Value]) -> Result<Value> {
         },
     };
     let bound = |position: usize, is_inclusive: bool| match values.get(position) {
-        Some(Value::Null) => Ok(Bound { value: None, is_inclusive }),
+        Some(Value::Null) => Ok(RangeBound { value: None, is_inclusive }),
         Some(value) => {
             let value = Some(kind.number(value).ok_or_else(wrong_argument)?);
-            Ok(Bound { value, is_inclusive })
+            Ok(RangeBound { value, is_inclusive })
         }
         None => Err(wrong_argument()),
     };
@@ -100,14 +100,14 @@ fn made(kind: RangeType, values: &[Value]) -> Result<Value> {
 }
 
 /// The value of a bound; NULL without one.
-fn end(values: &[Value], of: fn(Bound, Bound) -> Bound) -> Result<Value> {
+fn end(values: &[Value], of: fn(RangeBound, RangeBound) -> RangeBound) -> Result<Value> {
     let range = range(values, 0)?;
     let value = range.bounds.and_then(|(lower, upper)| of(lower, upper).value);
     Ok(value.map_or(Value::Null, |value| range.range_type.item(value)))
 }
 
 /// What the bounds tell; false of an empty range.
-fn told(values: &[Value], tell: fn(Bound, Bound) -> bool) -> Result<Value> {
+fn told(values: &[Value], tell: fn(RangeBound, RangeBound) -> bool) -> Result<Value> {
     Ok(Value::Boolean(range(values, 0)?.bounds.is_some_and(|(lower, upper)| tell(lower, upper))))
 }
 

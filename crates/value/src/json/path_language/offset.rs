@@ -7,7 +7,7 @@
 //! 0 object | 4 a | 8 bc | 12 [1] | 16 "xy" | 20 abc | 24 array | 28 1 | 32 the number 1 | 40 xy
 //! ```
 
-use super::super::parse::{Document, Node, NodeKind, parse};
+use super::super::parse::{Document, JsonNode, NodeKind, parse};
 use super::super::string::unescaped;
 use ankerdb_base::Result;
 
@@ -72,7 +72,7 @@ impl Offsets {
 }
 
 /// Bytes of all keys of an object.
-fn keys_length(document: &Document<'_>, position: usize, object: Node) -> Result<u64> {
+fn keys_length(document: &Document<'_>, position: usize, object: JsonNode) -> Result<u64> {
     let (mut key, mut length) = (position + 1, 0);
     for _ in 0..object.count {
         length += unescaped(document.source(document.nodes[key]))?.len() as u64;
