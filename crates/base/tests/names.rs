@@ -26,7 +26,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("Part", 4),
     ("Progress", 3),
     ("Reader", 3),
-    ("Report", 7),
     ("Sample", 3),
     ("Statement", 3),
     ("Step", 3),

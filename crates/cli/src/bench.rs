@@ -14,7 +14,7 @@ use ankerdb_engine::{Error, Isolation, Result};
 use ankerdb_measure::machine::Machine;
 use ankerdb_workload::htap::bench::{self, Event, Watch, is_stop};
 use ankerdb_workload::htap::config::{HtapConfig, default_threads, parse_access, parse_isolation};
-use ankerdb_workload::htap::report::Report;
+use ankerdb_workload::htap::report::HtapReport;
 use ankerdb_workload::tpcc::input::Access;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -126,7 +126,7 @@ fn run(options: &HtapOptions) -> Result<()> {
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }
-    eprintln!("bench htap: {}", Report::title(&config));
+    eprintln!("bench htap: {}", HtapReport::title(&config));
     let stop = interrupt::flag();
     let loading = LoadProgress::new();
     let observer = |event: Event| match event {

@@ -2,7 +2,7 @@
 //!
 //! An [`Experiment`] is a value: an id, its source, its setup in the paper, and a function that measures and returns
 //! [`finding::Findings`]. [`Experiment::run`] resolves the user's [`setup::Options`] against the paper's setup and this machine,
-//! refuses what cannot work before anything is loaded, and makes a [`report::Report`] of what was found, which is
+//! refuses what cannot work before anything is loaded, and makes a [`report::ExperimentReport`] of what was found, which is
 //! written as text, CSV, SVG and PNG by the same renderers for all.
 //!
 //! Every experiment compares all configurations that this machine can run (`ankerdb_engine::Configuration::available`);
@@ -29,7 +29,7 @@ use ankerdb_engine::{Error, Result, SqlState};
 use ankerdb_measure::machine::Machine;
 use finding::Findings;
 use harness::{Harness, Watch};
-use report::Report;
+use report::ExperimentReport;
 use setup::choice::Compared;
 use setup::{Data, Options, PaperSetup, Setup, invalid};
 use std::time::Duration;
@@ -330,13 +330,20 @@ impl Experiment {
         deviations: Vec<String>,
         machine: &Machine,
         watch: &Watch<'_>,
-    ) -> Result<Report> {
+    ) -> Result<ExperimentReport> {
         let harness = Harness::new(setup, machine.clone(), watch);
         let findings = (self.run)(&harness)?;
         if harness.is_stopped() && harness.log().is_empty() {
             let message = "the experiment was stopped before anything was measured";
             return Err(Error::new(SqlState::QueryCanceled, message));
         }
-        Ok(Report::new(self, findings, machine.clone(), deviations, harness.log(), harness.is_stopped()))
+        Ok(ExperimentReport::new(
+            self,
+            findings,
+            machine.clone(),
+            deviations,
+            harness.log(),
+            harness.is_stopped(),
+        ))
     }
 }

@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// The result of one experiment.
-pub struct Report {
+pub struct ExperimentReport {
     experiment: &'static Experiment,
     findings: Findings,
     machine: Machine,
@@ -23,7 +23,7 @@ pub struct Report {
     interrupted: bool,
 }
 
-impl Report {
+impl ExperimentReport {
     pub(crate) fn new(
         experiment: &'static Experiment,
         findings: Findings,
@@ -31,9 +31,9 @@ impl Report {
         mut deviations: Vec<String>,
         measurements: Vec<Measurement>,
         interrupted: bool,
-    ) -> Report {
+    ) -> ExperimentReport {
         deviations.extend(experiment.deviations.iter().map(|deviation| (*deviation).to_owned()));
-        Report { experiment, findings, machine, deviations, measurements, interrupted }
+        ExperimentReport { experiment, findings, machine, deviations, measurements, interrupted }
     }
 
     /// What was found.

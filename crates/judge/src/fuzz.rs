@@ -21,7 +21,7 @@ const STATEMENTS: usize = 40;
 
 /// The findings.
 #[derive(Default)]
-pub struct Report {
+pub struct FuzzReport {
     /// Cases run.
     pub cases: u64,
     /// Known differences met, by the entry's name.
@@ -81,7 +81,7 @@ pub fn case(seed: u64) -> Vec<Step> {
 ///
 /// # Errors
 /// When PostgreSQL does not answer.
-pub fn run(judge: &mut Judge, known: &Known, seed: u64, report: &mut Report) -> io::Result<()> {
+pub fn run(judge: &mut Judge, known: &Known, seed: u64, report: &mut FuzzReport) -> io::Result<()> {
     let steps = case(seed);
     judge.clear()?;
     report.cases += 1;
@@ -121,7 +121,7 @@ fn distinct(found: Vec<Finding>) -> Vec<Finding> {
     kept
 }
 
-impl Report {
+impl FuzzReport {
     /// Shrinks the query in place. Returns whether nothing is left to do: the list explains the difference, or it has
     /// been reported.
     fn statement(

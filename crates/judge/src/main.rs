@@ -175,7 +175,7 @@ fn ankerdb(arguments: &Arguments) -> Result<Server, String> {
 
 /// Folders of public suites.
 fn suites(mut judge: Judge, arguments: &Arguments) -> Result<ExitCode, String> {
-    let mut report = suite::Report::default();
+    let mut report = suite::SuiteReport::default();
     let setup = arguments.path("setup");
     for folder in &arguments.words[1..] {
         for file in suite::files(Path::new(folder)).map_err(|error| format!("{folder}: {error}"))? {
@@ -215,7 +215,7 @@ fn fuzzed(mut judge: Judge, arguments: &Arguments, known: &Known) -> Result<Exit
     }
     let mut unknown = stale.len();
     if let Some(folder) = arguments.path("slt") {
-        let mut report = script::Report::default();
+        let mut report = script::ScriptReport::default();
         for file in script::files(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
             script::run(&mut judge, known, &file, &mut report).map_err(failed)?;
         }
@@ -233,7 +233,7 @@ fn fuzzed(mut judge: Judge, arguments: &Arguments, known: &Known) -> Result<Exit
     let cases: u64 = arguments.number("cases")?.unwrap_or(if minutes.is_some() { u64::MAX } else { CASES });
     let end = minutes.map(|minutes| begin + Duration::from_secs_f64(minutes * 60.0));
     let most: usize = arguments.number("most")?.unwrap_or(UNKNOWN_MAX);
-    let mut report = fuzz::Report::default();
+    let mut report = fuzz::FuzzReport::default();
     while report.cases < cases && report.unknown.len() < most && end.is_none_or(|end| Instant::now() < end) {
         fuzz::run(&mut judge, known, seed.wrapping_add(report.cases), &mut report).map_err(failed)?;
     }

@@ -111,7 +111,7 @@ pub fn type_letter(oid: u32) -> char {
 
 /// The results of the files.
 #[derive(Default)]
-pub struct Report {
+pub struct ScriptReport {
     /// Files and records run.
     pub files: usize,
     /// Records run.
@@ -144,7 +144,7 @@ pub fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// When PostgreSQL does not answer, or the file cannot be read.
-pub fn run(judge: &mut Judge, known: &Known, path: &Path, report: &mut Report) -> io::Result<()> {
+pub fn run(judge: &mut Judge, known: &Known, path: &Path, report: &mut ScriptReport) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(entry) = known.leaves_out(&name) {
         *report.known.entry(entry.name.clone()).or_default() += 1;
@@ -163,7 +163,7 @@ pub fn run(judge: &mut Judge, known: &Known, path: &Path, report: &mut Report) -
 struct Script<'a> {
     judge: &'a mut Judge,
     known: &'a Known,
-    report: &'a mut Report,
+    report: &'a mut ScriptReport,
     name: String,
     sessions: HashMap<String, (Client, Client)>,
     current: String,

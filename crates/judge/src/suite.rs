@@ -64,7 +64,7 @@ pub struct Group {
 
 /// What came of the suites.
 #[derive(Default)]
-pub struct Report {
+pub struct SuiteReport {
     /// Files with at least one record that counts.
     pub files: u64,
     /// Records that count.
@@ -131,7 +131,7 @@ fn records(path: &Path) -> io::Result<Vec<Record>> {
 ///
 /// # Errors
 /// When PostgreSQL does not answer, or a file cannot be read.
-pub fn run(judge: &mut Judge, setup: Option<&Path>, path: &Path, report: &mut Report) -> io::Result<()> {
+pub fn run(judge: &mut Judge, setup: Option<&Path>, path: &Path, report: &mut SuiteReport) -> io::Result<()> {
     let records = records(path)?;
     if records.is_empty() {
         return Ok(());
@@ -274,7 +274,7 @@ fn turns(words: &[&str]) -> Vec<String> {
     words.iter().skip(1).take(TURNS_MAX).map(|value| (*value).to_owned()).collect()
 }
 
-impl Report {
+impl SuiteReport {
     /// Counts a record; `ankerdb` is absent if it fell silent.
     fn add(&mut self, place: &str, record: &Record, postgres: &Answer, ankerdb: Option<&Answer>) {
         self.records += 1;

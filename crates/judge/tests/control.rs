@@ -21,9 +21,9 @@ fn judge(plant: Plant) -> Option<Judge> {
 }
 
 /// Runs cases until something is found.
-fn found(plant: Plant) -> Option<fuzz::Report> {
+fn found(plant: Plant) -> Option<fuzz::FuzzReport> {
     let mut judge = judge(plant)?;
-    let mut report = fuzz::Report::default();
+    let mut report = fuzz::FuzzReport::default();
     for seed in 1..=CASES {
         fuzz::run(&mut judge, &Known::default(), seed, &mut report).expect("PostgreSQL answers");
         if !report.unknown.is_empty() {

@@ -7,7 +7,7 @@ use ankerdb_workload::bench::compare::Compare;
 use ankerdb_workload::bench::config::BenchConfig;
 use ankerdb_workload::bench::long_reader::{self, LongReaderConfig, Reader};
 use ankerdb_workload::bench::profile::Probes;
-use ankerdb_workload::bench::report::Report;
+use ankerdb_workload::bench::report::BenchReport;
 use ankerdb_workload::bench::rounds::{Event, Watch};
 use ankerdb_workload::bench::smallbank::{self, SmallbankConfig, SmallbankWorkload};
 use ankerdb_workload::bench::tpcc::{self, TpccConfig};
@@ -39,8 +39,8 @@ fn tpcc(threads: usize, isolation: Isolation, mix: Mix, access: Access) -> TpccC
 /// Runs a benchmark, stopping it where phase `stop_at` begins.
 fn report_of(
     stop_at: Option<u32>,
-    run: impl FnOnce(&Machine, &Watch<'_>) -> ankerdb_engine::Result<Report>,
-) -> Report {
+    run: impl FnOnce(&Machine, &Watch<'_>) -> ankerdb_engine::Result<BenchReport>,
+) -> BenchReport {
     let stop = AtomicBool::new(false);
     let observer = |event: Event<'_>| {
         if let Event::Phase { round, .. } = event
@@ -52,12 +52,12 @@ fn report_of(
     run(&Machine::detect(), &Watch { stop: &stop, observer: &observer }).expect("the run works")
 }
 
-fn tpcc_report(config: &TpccConfig, stop_at: Option<u32>) -> Report {
+fn tpcc_report(config: &TpccConfig, stop_at: Option<u32>) -> BenchReport {
     let warnings = config.check(&Machine::detect()).expect("the configuration is fine");
     report_of(stop_at, |machine, watch| tpcc::run(config, machine, warnings, watch))
 }
 
-fn json(report: &Report) -> Value {
+fn json(report: &BenchReport) -> Value {
     serde_json::from_str(&report.json().expect("the report is JSON")).expect("the JSON can be read")
 }
 

@@ -8,7 +8,7 @@ use ankerdb_engine::{Error, Isolation, Result};
 use ankerdb_workload::bench::compare::Compare;
 use ankerdb_workload::bench::config::BenchConfig;
 use ankerdb_workload::bench::profile::Probes;
-use ankerdb_workload::bench::report::Report;
+use ankerdb_workload::bench::report::BenchReport;
 use ankerdb_workload::bench::rounds::{Event, Watch};
 use ankerdb_workload::htap::bench::is_stop;
 use clap::Args;
@@ -83,7 +83,7 @@ pub(super) fn perform(
     config: &BenchConfig,
     title: &str,
     warnings: &[String],
-    benchmark: impl FnOnce(&Watch<'_>) -> Result<Report>,
+    benchmark: impl FnOnce(&Watch<'_>) -> Result<BenchReport>,
 ) -> Result<()> {
     for warning in warnings {
         eprintln!("warning: {warning}");

@@ -47,7 +47,7 @@ pub struct Plan {
 
 /// What was done.
 #[derive(Default, Debug)]
-pub struct Report {
+pub struct CrashReport {
     /// Kills while statements ran.
     pub kills: u64,
     /// Kills while it recovered.
@@ -93,9 +93,9 @@ fn spawn(plan: &Plan) -> io::Result<Child> {
 ///
 /// # Errors
 /// If the server does not start, or answers what no statement here can lead to.
-pub fn run(plan: &Plan) -> io::Result<Report> {
+pub fn run(plan: &Plan) -> io::Result<CrashReport> {
     let mut random = fastrand::Rng::with_seed(plan.seed);
-    let mut report = Report::default();
+    let mut report = CrashReport::default();
     let mut known = Acknowledged::default();
     let mut server = Kept::start(plan)?;
     load::set_up(&mut server.connect()?)?;

@@ -18,7 +18,7 @@
 //! A reader that is a transaction reads all warehouses when it begins and before it ends; it must see the same.
 
 use super::config::{SECONDS_MAX, invalid};
-use super::report::{About, Report, Sample};
+use super::report::{About, BenchReport, Sample};
 use super::rounds::{Event, Phase, Ratio, Rounds, Variant, WARM_UP, Watch, stopped};
 use super::stream::Stream;
 use super::tpcc::{TpccConfig, TpccWorkload};
@@ -122,7 +122,7 @@ pub fn run(
     machine: &Machine,
     warnings: Vec<String>,
     watch: &Watch<'_>,
-) -> Result<Report> {
+) -> Result<BenchReport> {
     let tpcc = &config.tpcc;
     let database = Database::with(tpcc.bench.engine);
     let options = LoadOptions::new(tpcc.warehouses as i32, tpcc.bench.seed);
@@ -164,7 +164,7 @@ pub fn run(
         conditions: CONDITIONS,
         violations: Some(run.violations),
     };
-    Ok(Report::new(&run.rounds, about, &run.phases).with_timeline(run.timeline))
+    Ok(BenchReport::new(&run.rounds, about, &run.phases).with_timeline(run.timeline))
 }
 
 /// Variant 0 has no reader; variant n + 1 has reader n.

@@ -37,7 +37,7 @@ pub fn write_json(result: &impl Serialize, path: &Path) -> Result<()> {
 
 /// One result.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     benchmark: &'static str,
     config: BenchmarkConfig,
     machine: Machine,
@@ -180,14 +180,14 @@ pub struct About {
     pub violations: Option<Vec<String>>,
 }
 
-impl Report {
+impl BenchReport {
     /// Sums up.
-    pub fn new(rounds: &Rounds<'_>, about: About, phases: &[Phase]) -> Report {
+    pub fn new(rounds: &Rounds<'_>, about: About, phases: &[Phase]) -> BenchReport {
         let is_promised =
             |isolation| matches!(isolation, Isolation::RepeatableRead | Isolation::Serializable);
         let mut ran =
             (0..rounds.variants.len()).filter(|&variant| phases_of(phases, variant).next().is_some());
-        Report {
+        BenchReport {
             benchmark: about.benchmark,
             config: BenchmarkConfig { common: rounds.config.report(), own: about.own },
             machine: about.machine,
@@ -211,14 +211,14 @@ impl Report {
     }
 
     /// Adds a line below the ratios.
-    pub fn with_remark(mut self, remark: String) -> Report {
+    pub fn with_remark(mut self, remark: String) -> BenchReport {
         self.remarks.push(remark);
         self
     }
 
     /// Adds samples.
-    pub fn with_timeline(self, timeline: Vec<Sample>) -> Report {
-        Report { timeline, ..self }
+    pub fn with_timeline(self, timeline: Vec<Sample>) -> BenchReport {
+        BenchReport { timeline, ..self }
     }
 
     /// The result as indented JSON.
@@ -530,7 +530,7 @@ mod tests {
         Phase { round, variant, result, noise: Noise { steal, others: 0.0 } }
     }
 
-    fn report(isolation: Isolation, phases: &[Phase], violations: Option<Vec<String>>) -> Report {
+    fn report(isolation: Isolation, phases: &[Phase], violations: Option<Vec<String>>) -> BenchReport {
         let variant = |name: &str| Variant { name: name.to_owned(), threads: 1, isolation, workload: &Idle };
         let (stop, observer) = (AtomicBool::new(false), |_: super::super::rounds::Event<'_>| ());
         let watch = Watch { stop: &stop, observer: &observer };
@@ -556,7 +556,7 @@ mod tests {
             conditions: "conditions",
             violations,
         };
-        Report::new(&rounds, about, phases)
+        BenchReport::new(&rounds, about, phases)
     }
 
     #[test]

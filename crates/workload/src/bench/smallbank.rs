@@ -19,7 +19,7 @@
 use super::client::{Client, ClientSetup, Done, Workload};
 use super::config::{BenchConfig, MemoryNeed, at_most, invalid};
 use super::fill::fill;
-use super::report::{About, Report};
+use super::report::{About, BenchReport};
 use super::rounds::{Event, Rounds, Watch};
 use crate::tpcc::key::KeyBuffer;
 use crate::tpcc::load::{money, money_cell};
@@ -81,7 +81,7 @@ impl SmallbankConfig {
 
     /// One line about the run.
     pub fn title(&self) -> String {
-        format!("{} customers, zipf {}, {}", self.customers, self.zipf, Report::title(&self.bench))
+        format!("{} customers, zipf {}, {}", self.customers, self.zipf, BenchReport::title(&self.bench))
     }
 }
 
@@ -436,7 +436,7 @@ pub fn run(
     machine: &Machine,
     warnings: Vec<String>,
     watch: &Watch<'_>,
-) -> Result<Report> {
+) -> Result<BenchReport> {
     let workload = SmallbankWorkload::load(&Database::with(config.bench.engine), config, watch)?;
     let rounds = Rounds::new(&config.bench, &workload, None, watch);
     let phases = rounds.run()?;
@@ -449,5 +449,5 @@ pub fn run(
         conditions: "no money came from nowhere or went, no savings below nothing",
         violations: Some(workload.check()?),
     };
-    Ok(Report::new(&rounds, about, &phases))
+    Ok(BenchReport::new(&rounds, about, &phases))
 }

@@ -4,7 +4,7 @@ use super::client::{Client, ClientSetup, Done, Workload};
 use super::compare::variants;
 use super::config::{BenchConfig, MemoryNeed, at_least_one, at_most};
 use super::own_folder::{OwnFolder, check_parent};
-use super::report::{About, Report};
+use super::report::{About, BenchReport};
 use super::rounds::{Event, Ratio, Rounds, Variant, Watch};
 use crate::htap::config::BYTES_PER_WAREHOUSE;
 use crate::tpcc::check::{CONDITIONS, check};
@@ -79,7 +79,7 @@ impl TpccConfig {
             "{warehouses} warehouses, {} mix, {} access, {}",
             mix.name(),
             access.name(),
-            Report::title(&self.bench)
+            BenchReport::title(&self.bench)
         )
     }
 }
@@ -170,7 +170,7 @@ pub fn run(
     machine: &Machine,
     warnings: Vec<String>,
     watch: &Watch<'_>,
-) -> Result<Report> {
+) -> Result<BenchReport> {
     let database = Database::with(config.bench.engine);
     let options = LoadOptions::new(config.warehouses as i32, config.bench.seed);
     let tables = Arc::new(load(&database, &options, &|done, total| watch.loading(done, total))?);
@@ -204,7 +204,7 @@ pub fn run(
         conditions: CONDITIONS,
         violations: Some(violations),
     };
-    let report = Report::new(&rounds, about, &phases);
+    let report = BenchReport::new(&rounds, about, &phases);
     Ok(match log {
         Some(log) => report.with_remark(log.text()),
         None => report,

@@ -12,7 +12,7 @@
 use super::client::{Client, ClientSetup, Done, Workload};
 use super::config::{BenchConfig, MemoryNeed, at_least_one, at_most, invalid};
 use super::fill::fill;
-use super::report::{About, Report};
+use super::report::{About, BenchReport};
 use super::rounds::{Event, Rounds, Watch};
 use crate::tpcc::key::KeyBuffer;
 use crate::zipf::{Scatter, Zipf};
@@ -123,7 +123,7 @@ impl YcsbConfig {
         format!(
             "{rows} rows of {fields} x {field_bytes} bytes, {OPERATIONS} operations, {reads_percent}% reads, {}, {}",
             distribution.name(),
-            Report::title(&self.bench)
+            BenchReport::title(&self.bench)
         )
     }
 }
@@ -309,7 +309,7 @@ pub fn run(
     machine: &Machine,
     warnings: Vec<String>,
     watch: &Watch<'_>,
-) -> Result<Report> {
+) -> Result<BenchReport> {
     let workload = YcsbWorkload::load(&Database::with(config.bench.engine), config, watch)?;
     let rounds = Rounds::new(&config.bench, &workload, None, watch);
     let phases = rounds.run()?;
@@ -329,5 +329,5 @@ pub fn run(
         conditions: "rows are there once and hold what was written to them",
         violations: Some(workload.check()?),
     };
-    Ok(Report::new(&rounds, about, &phases))
+    Ok(BenchReport::new(&rounds, about, &phases))
 }

@@ -5,7 +5,7 @@ use super::marker::Marker;
 use super::olap::{Analyst, OlapResult};
 use super::oltp::{OltpResult, OltpWorld};
 use super::phases::{Control, Hybrid, Measured, Phases, SnapshotReads, StoragePair};
-use super::report::Report;
+use super::report::HtapReport;
 use crate::tpcc::check::{Violation, check};
 use crate::tpcc::load::{LoadOptions, load};
 use ankerdb_engine::{Database, Isolation, Result, SqlState};
@@ -123,7 +123,7 @@ pub fn run(
     machine: &Machine,
     warnings: Vec<String>,
     watch: &Watch<'_>,
-) -> Result<Report> {
+) -> Result<HtapReport> {
     let database = Database::with(config.engine);
     let mut phases = prepare(config, machine, &database, watch)?;
     let mut measurements = Measurements::default();
@@ -139,7 +139,7 @@ pub fn run(
     }
     finish(&mut phases, &shares, &mut measurements)?;
     measurements.snapshots = database.statistics().snapshots;
-    Ok(Report::new(config, machine, warnings, watch.is_stopped(), phases.log, measurements))
+    Ok(HtapReport::new(config, machine, warnings, watch.is_stopped(), phases.log, measurements))
 }
 
 fn prepare<'a>(

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// One result.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct HtapReport {
     config: ConfigReport,
     machine: Machine,
     commit: &'static str,
@@ -254,7 +254,7 @@ impl Totals {
     }
 }
 
-impl Report {
+impl HtapReport {
     pub(super) fn new(
         config: &HtapConfig,
         machine: &Machine,
@@ -262,7 +262,7 @@ impl Report {
         interrupted: bool,
         phases: Vec<PhaseReport>,
         measurements: Measurements,
-    ) -> Report {
+    ) -> HtapReport {
         let ratios = Ratios::of(&measurements);
         let totals = Totals::of(&measurements);
         let (hybrid, idle) = (totals.hybrid.get(), totals.idle.get());
@@ -270,7 +270,7 @@ impl Report {
         let violations = measurements.violations.as_deref().unwrap_or_default();
         let level_keeps_sums =
             matches!(config.isolation, Isolation::RepeatableRead | Isolation::Serializable);
-        Report {
+        HtapReport {
             config: config.report(),
             machine: machine.clone(),
             commit: commit(),

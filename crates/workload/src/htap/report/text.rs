@@ -1,6 +1,6 @@
 //! The benchmark's result for people: what the streams did, the targets, and how noisy the phases were.
 
-use super::{Checks, LatencyNs, LatencyUs, Report};
+use super::{Checks, HtapReport, LatencyNs, LatencyUs};
 use crate::htap::figure::{Count, Figure};
 use crate::htap::ratios::Beside;
 use crate::tpcc::check::CONDITIONS;
@@ -38,7 +38,7 @@ impl Target {
     }
 }
 
-impl Report {
+impl HtapReport {
     /// The result for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
