@@ -19,7 +19,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("Format", 3),
     ("Header", 3),
     ("Known", 3),
-    ("Options", 6),
     ("Order", 4),
     ("Outcome", 4),
     ("Owner", 3),

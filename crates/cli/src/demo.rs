@@ -48,7 +48,7 @@ const SEED: u64 = 2018;
 
 /// Options of `demo`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct DemoOptions {
     /// TPC-C warehouses to load (about 200 MiB each)
     #[arg(long, value_name = "W", default_value_t = 4)]
     warehouses: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Outcome {
 }
 
 /// Runs the demo.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &DemoOptions) -> Result<()> {
     at_least_one("--warehouses", options.warehouses as usize)?;
     at_least_one("--seconds", options.seconds as usize)?;
     check_writable(&options.plot)?;
@@ -113,7 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// The limits of the benchmark are those of the demo, too.
-fn config(options: &Options, threads: usize) -> HtapConfig {
+fn config(options: &DemoOptions, threads: usize) -> HtapConfig {
     HtapConfig {
         warehouses: options.warehouses,
         oltp_threads: threads,
@@ -136,7 +136,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn set(options: &Options, threads: usize, machine: &Machine, stop: &AtomicBool) -> Result<Stage> {
+    fn set(options: &DemoOptions, threads: usize, machine: &Machine, stop: &AtomicBool) -> Result<Stage> {
         let database = Database::with(options.engine.engine);
         let progress = LoadProgress::new();
         let started = Instant::now();
@@ -152,7 +152,7 @@ impl Stage {
         Ok(Stage { world: OltpWorld { database, tables: Arc::new(tables), marker }, engine, threads })
     }
 
-    fn perform(&self, options: &Options, stop: &AtomicBool) -> Result<Outcome> {
+    fn perform(&self, options: &DemoOptions, stop: &AtomicBool) -> Result<Outcome> {
         let mut analyst = Analyst::new(&self.world.database, &self.engine)?;
         let idle_ms = idle_latencies(&mut analyst)?;
         let begin = analyst.sums()?;
@@ -190,7 +190,7 @@ impl Stage {
         Ok(Outcome { oltp, olap: queries, idle_after_ms, live })
     }
 
-    fn oltp_options(&self, options: &Options) -> OltpOptions {
+    fn oltp_options(&self, options: &DemoOptions) -> OltpOptions {
         OltpOptions {
             threads: self.threads,
             isolation: self.world.database.configuration().isolation(),
@@ -204,7 +204,7 @@ impl Stage {
     /// Samples throughput and draws until the time is over, the user quits, or a stream has ended.
     fn watch(
         &self,
-        options: &Options,
+        options: &DemoOptions,
         live: &Live,
         stream: &OltpStream,
         stop: &AtomicBool,

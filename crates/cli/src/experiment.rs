@@ -15,7 +15,7 @@ const LIST: &str = "list";
 
 /// Options of `experiment`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct ExperimentOptions {
     /// `list`, or the experiment to run
     id: String,
     /// TPC-C warehouses (about 200 MiB each)
@@ -63,7 +63,7 @@ fn technique(name: &str) -> std::result::Result<Technique, String> {
 }
 
 /// Lists or runs.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &ExperimentOptions) -> Result<()> {
     if options.id == LIST {
         list();
         return Ok(());
@@ -94,8 +94,8 @@ fn list() {
     }
 }
 
-fn asked(options: &Options) -> setup::Options {
-    setup::Options {
+fn asked(options: &ExperimentOptions) -> setup::SetupOptions {
+    setup::SetupOptions {
         warehouses: options.warehouses,
         scale: options.scale,
         oltp: options.oltp,

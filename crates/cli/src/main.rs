@@ -31,9 +31,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Load TPC-C, run transactions and analytical queries side by side, and show both live.
-    Demo(demo::Options),
+    Demo(demo::DemoOptions),
     /// Serve PostgreSQL clients (psql, drivers, tools): any user and password, database "ankerdb".
-    Serve(serve::Options),
+    Serve(serve::ServeOptions),
     /// Copy the database in a folder into a file, while a server is at work there or not.
     Backup(backup::BackupOptions),
     /// Make a folder, with which a server can start, of a backup.
@@ -44,7 +44,7 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::Benchmark),
     /// Run a table or figure of the papers (`experiment list` names them), and write it as text, CSV, SVG and PNG.
-    Experiment(experiment::Options),
+    Experiment(experiment::ExperimentOptions),
 }
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
 //! The tables and figures of the papers, one experiment each.
 //!
 //! An [`Experiment`] is a value: an id, its source, its setup in the paper, and a function that measures and returns
-//! [`finding::Findings`]. [`Experiment::run`] resolves the user's [`setup::Options`] against the paper's setup and this machine,
+//! [`finding::Findings`]. [`Experiment::run`] resolves the user's [`setup::SetupOptions`] against the paper's setup and this machine,
 //! refuses what cannot work before anything is loaded, and makes a [`report::ExperimentReport`] of what was found, which is
 //! written as text, CSV, SVG and PNG by the same renderers for all.
 //!
@@ -31,7 +31,7 @@ use finding::Findings;
 use harness::{Harness, Watch};
 use report::ExperimentReport;
 use setup::choice::Compared;
-use setup::{Data, Options, PaperSetup, Setup, invalid};
+use setup::{Data, PaperSetup, Setup, SetupOptions, invalid};
 use std::time::Duration;
 
 /// One table or figure of a paper.
@@ -318,7 +318,7 @@ pub fn all() -> &'static [Experiment] {
 
 impl Experiment {
     /// Resolves what the user asks for. See [`Setup::of`].
-    pub fn setup(&self, options: &Options, machine: &Machine) -> Result<(Setup, Vec<String>)> {
+    pub fn setup(&self, options: &SetupOptions, machine: &Machine) -> Result<(Setup, Vec<String>)> {
         Setup::of(self, options, machine)
     }
 

@@ -72,7 +72,7 @@ pub struct PaperSetup {
 
 /// The user's options; the rest has defaults.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct SetupOptions {
     /// TPC-C warehouses.
     pub warehouses: Option<u32>,
     /// TPC-H scale factor.
@@ -127,7 +127,11 @@ pub struct Setup {
 impl Setup {
     /// The setup of an experiment, with what differs from the paper's. 22023 for impossible options, saying what
     /// would be accepted.
-    pub fn of(experiment: &Experiment, options: &Options, machine: &Machine) -> Result<(Setup, Vec<String>)> {
+    pub fn of(
+        experiment: &Experiment,
+        options: &SetupOptions,
+        machine: &Machine,
+    ) -> Result<(Setup, Vec<String>)> {
         let setup = Setup::resolve(experiment, options, machine)?;
         let (mut setup, mut deviations) = (setup, Vec::new());
         let available = available_memory_bytes().unwrap_or(u64::MAX);
@@ -138,7 +142,7 @@ impl Setup {
         Ok((setup, deviations))
     }
 
-    fn resolve(experiment: &Experiment, options: &Options, machine: &Machine) -> Result<Setup> {
+    fn resolve(experiment: &Experiment, options: &SetupOptions, machine: &Machine) -> Result<Setup> {
         let paper = &experiment.paper;
         refuse_foreign(experiment, options)?;
         let (warehouses, scale) = match experiment.data {
@@ -338,7 +342,7 @@ impl Setup {
 }
 
 /// Refuses options that mean nothing to the experiment, by the one that does.
-fn refuse_foreign(experiment: &Experiment, options: &Options) -> Result<()> {
+fn refuse_foreign(experiment: &Experiment, options: &SetupOptions) -> Result<()> {
     let (data, sizes) = match experiment.data {
         Data::TpcC { .. } => ("TPC-C", "--warehouses"),
         Data::TpcH { .. } => ("TPC-H", "--scale"),
@@ -371,7 +375,7 @@ fn refuse_foreign(experiment: &Experiment, options: &Options) -> Result<()> {
 }
 
 /// MiB of a column.
-fn megabytes(experiment: &Experiment, options: &Options) -> Result<usize> {
+fn megabytes(experiment: &Experiment, options: &SetupOptions) -> Result<usize> {
     let Data::Columns { paper, quick, .. } = experiment.data else { return Ok(0) };
     match options.megabytes {
         Some(megabytes @ 1..=1_000_000) => Ok(megabytes),
@@ -430,16 +434,17 @@ mod tests {
         Machine { cores: 4, memory_bytes: 1 << 40, cpu: "any".into(), kernel: "any".into() }
     }
 
-    fn resolved(id: &str, options: Options) -> Result<Setup> {
+    fn resolved(id: &str, options: SetupOptions) -> Result<Setup> {
         Setup::resolve(find(id)?, &options, &machine())
     }
 
     #[test]
     fn threads_keep_the_papers_proportion_unless_it_is_asked_for_in_full() {
-        let setup = resolved("anker-fig6", Options::default()).expect("is fine");
+        let setup = resolved("anker-fig6", SetupOptions::default()).expect("is fine");
         assert_eq!((setup.oltp, setup.olap, setup.warehouses.len()), (3, 1, 1));
         assert!(setup.interval < Duration::from_millis(500));
-        let setup = resolved("anker-fig6", Options { full: true, ..Options::default() }).expect("is fine");
+        let setup =
+            resolved("anker-fig6", SetupOptions { full: true, ..SetupOptions::default() }).expect("is fine");
         assert_eq!((setup.oltp, setup.olap, setup.time.as_secs()), (6, 2, 180));
         assert_eq!((setup.warehouses, setup.interval), (vec![40], Duration::from_millis(500)));
     }
@@ -447,27 +452,27 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_the_option_to_change() {
         let refusal = |id, options| resolved(id, options).expect_err("must be refused").to_string();
-        let options = Options { warehouses: Some(0), ..Options::default() };
+        let options = SetupOptions { warehouses: Some(0), ..SetupOptions::default() };
         assert_eq!(refusal("anker-fig6", options), "--warehouses must be at least 1");
-        let options = Options { oltp: Some(0), ..Options::default() };
+        let options = SetupOptions { oltp: Some(0), ..SetupOptions::default() };
         assert_eq!(refusal("anker-fig6", options), "--oltp must be at least 1");
-        let options = Options { scale: Some(1.0), ..Options::default() };
+        let options = SetupOptions { scale: Some(1.0), ..SetupOptions::default() };
         assert!(refusal("anker-fig6", options).contains("--scale does not apply, --warehouses does"));
-        let options = Options { warehouses: Some(1), ..Options::default() };
+        let options = SetupOptions { warehouses: Some(1), ..SetupOptions::default() };
         assert!(refusal("ankerdb-fig7", options).contains("--warehouses does not apply, --scale does"));
         assert!(find("anker-fig99").err().expect("unknown").to_string().contains("anker-fig6"));
     }
 
     #[test]
     fn data_larger_than_memory_is_refused_or_left_out() {
-        let mut setup = resolved("anker-fig6", Options::default()).expect("is fine");
+        let mut setup = resolved("anker-fig6", SetupOptions::default()).expect("is fine");
         let experiment = find("anker-fig6").expect("is there");
         let error = setup.fit_memory(experiment, 1 << 20, &mut Vec::new()).expect_err("too little");
         assert!(error.to_string().contains("use fewer --oltp"), "{error}");
         let error = setup.fit_memory(experiment, 1500 << 20, &mut Vec::new()).expect_err("too little");
         assert!(error.to_string().contains("at most --warehouses"), "{error}");
-        let mut setup =
-            resolved("anker-tab2", Options { warehouses: Some(40), ..Options::default() }).expect("is fine");
+        let mut setup = resolved("anker-tab2", SetupOptions { warehouses: Some(40), ..SetupOptions::default() })
+            .expect("is fine");
         let (experiment, mut deviations) = (find("anker-tab2").expect("is there"), Vec::new());
         setup.fit_memory(experiment, 6 << 30, &mut deviations).expect("some fit");
         assert_eq!((setup.warehouses, deviations.len()), (vec![1, 10, 20], 1));

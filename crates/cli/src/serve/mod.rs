@@ -21,7 +21,7 @@ const QUERY_MEMORY_SHARE: u64 = 4;
 
 /// Options of `serve`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct ServeOptions {
     /// Host and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5432")]
     listen: String,
@@ -51,7 +51,7 @@ pub(crate) struct Options {
     engine: EngineOption,
 }
 
-impl Options {
+impl ServeOptions {
     /// The options with which the database is opened.
     fn database(&self) -> Result<ankerdb_engine::Options> {
         let mut options = ankerdb_engine::Options::from(self.engine.engine);
@@ -85,7 +85,7 @@ impl Options {
 }
 
 /// Serves until ctrl-c or SIGTERM.
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &ServeOptions) -> Result<()> {
     at_least_one("--olap-threads", options.olap_threads)?;
     at_least_one("--max-connections", options.max_connections)?;
     let server_options =

@@ -187,7 +187,7 @@ fn creation_us(world: &TpcH) -> f64 {
 mod tests {
     use super::*;
     use crate::harness::Watch;
-    use crate::setup::Options;
+    use crate::setup::SetupOptions;
     use ankerdb_measure::machine::Machine;
     use std::sync::atomic::AtomicBool;
 
@@ -196,7 +196,7 @@ mod tests {
         let (stop, machine) = (AtomicBool::new(false), Machine::detect());
         let watch = Watch { stop: &stop, observer: &|_| () };
         let experiment = crate::find("dissertation-fig2.6").expect("it is there");
-        let options = Options { scale: Some(0.002), ..Options::default() };
+        let options = SetupOptions { scale: Some(0.002), ..SetupOptions::default() };
         let (setup, _) = experiment.setup(&options, &machine).expect("it fits");
         let harness = Harness::new(setup, machine, &watch);
         for technique in harness.setup.techniques.iter().filter(|technique| **technique != Technique::Fork) {

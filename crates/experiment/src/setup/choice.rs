@@ -1,6 +1,6 @@
 //! What an experiment compares, and which of it this machine can run.
 
-use super::{Data, Options, Setup};
+use super::{Data, Setup, SetupOptions};
 use crate::Experiment;
 use ankerdb_engine::{Configuration, Result, Technique};
 
@@ -28,7 +28,7 @@ pub fn chosen(asked: &[Technique]) -> Vec<Technique> {
 }
 
 /// What an experiment leaves out because this machine cannot run it, with the reason.
-pub fn left_out(experiment: &Experiment, options: &Options) -> Vec<String> {
+pub fn left_out(experiment: &Experiment, options: &SetupOptions) -> Vec<String> {
     let reasons: Vec<(&str, Result<()>)> = match experiment.compared {
         Compared::Configurations if options.engines.is_empty() => {
             Configuration::ALL.map(|engine| (engine.name(), engine.check())).into()
