@@ -11,7 +11,6 @@ const USUAL: usize = 2;
 
 /// Names that have more types than usual, and how many.
 const KNOWN: &[(&str, usize)] = &[
-    ("Client", 5),
     ("Column", 5),
     ("Columns", 3),
     ("Event", 3),

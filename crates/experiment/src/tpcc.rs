@@ -8,7 +8,7 @@ use ankerdb_workload::htap::queries::QUERIES;
 use ankerdb_workload::tpcc::input::{Access, Inputs};
 use ankerdb_workload::tpcc::load::{LoadOptions, load, now};
 use ankerdb_workload::tpcc::schema::{Tables, order_line};
-use ankerdb_workload::tpcc::transactions::Client;
+use ankerdb_workload::tpcc::transactions::Terminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ impl TpcC {
         let seed = harness.setup.seed.wrapping_add(self.runs << 20);
         let isolation = self.database.configuration().isolation();
         let transact = |number: usize| -> Transact<'_> {
-            let mut client = Client::new(&self.database, self.tables.clone(), isolation);
+            let mut client = Terminal::new(&self.database, self.tables.clone(), isolation);
             let mut inputs = Inputs::new(seed, number as u64, self.warehouses as i32, mix.access);
             Box::new(move |stop| {
                 let input = inputs.next_input();

@@ -16,7 +16,7 @@ use queries::KINDS;
 use schema::Tables;
 use std::sync::Arc;
 use std::time::Instant;
-use transactions::Client;
+use transactions::TpchClient;
 
 /// Parameters of each kind of query that are planned beforehand, chosen at random for each run.
 const VARIANTS: usize = 4;
@@ -64,7 +64,7 @@ impl TpcH {
     /// A thread's transactions. Different numbers, different inputs.
     pub fn transact(&self, number: u64) -> Transact<'_> {
         let seed = self.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut client = Client::new(self, seed);
+        let mut client = TpchClient::new(self, seed);
         Box::new(move |stop| client.run_next(stop))
     }
 

@@ -5,7 +5,7 @@ use ankerdb_experiment::harness::{Harness, Watch};
 use ankerdb_experiment::setup::Setup;
 use ankerdb_experiment::tpch::TpcH;
 use ankerdb_experiment::tpch::queries::{KINDS, SCANS};
-use ankerdb_experiment::tpch::transactions::Client;
+use ankerdb_experiment::tpch::transactions::TpchClient;
 use ankerdb_measure::machine::Machine;
 use ankerdb_sql::{Outcome, SqlEngine, SqlOptions};
 use std::sync::atomic::AtomicBool;
@@ -72,7 +72,7 @@ fn answers(configuration: Configuration) -> (Answers, Answers) {
             KINDS.iter().map(|kind| (kind.sql)(&mut fastrand::Rng::with_seed(5))).collect();
         let all = || queries.iter().map(|sql| answer(&world.database, sql)).collect::<Vec<_>>();
         let before = all();
-        let (mut client, stop) = (Client::new(world, 42), AtomicBool::new(false));
+        let (mut client, stop) = (TpchClient::new(world, 42), AtomicBool::new(false));
         for _ in 0..2_000 {
             assert_eq!(client.run_next(&stop).expect("it commits"), 0, "there is no conflict");
         }

@@ -4,7 +4,7 @@ use crate::answer::{Answer, Aspect, Difference, Order, differences};
 use crate::query::ORDER;
 use crate::server::Server;
 use crate::tree::Tree;
-use crate::wire::Client;
+use crate::wire::ServerConnection;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -133,8 +133,8 @@ impl Plant {
 pub struct Judge {
     postgres: Server,
     ankerdb: Server,
-    left: Client,
-    right: Client,
+    left: ServerConnection,
+    right: ServerConnection,
     plant: Plant,
     /// Statements sent to AnKerDB.
     pub asked: u64,
@@ -169,7 +169,7 @@ impl Judge {
     /// # Errors
     /// When PostgreSQL does not answer.
     pub fn clear(&mut self) -> io::Result<()> {
-        let clear = |client: &mut Client| {
+        let clear = |client: &mut ServerConnection| {
             if client.status != 'I' {
                 client.simple("ROLLBACK")?;
             }
@@ -193,7 +193,7 @@ impl Judge {
     ///
     /// # Errors
     /// When a server does not answer.
-    pub fn sessions(&self) -> io::Result<(Client, Client)> {
+    pub fn sessions(&self) -> io::Result<(ServerConnection, ServerConnection)> {
         Ok((self.postgres.connect()?, self.ankerdb.connect()?))
     }
 
@@ -219,7 +219,7 @@ impl Judge {
     ///
     /// # Errors
     /// When a server does not answer.
-    pub fn guests(&self) -> io::Result<(Client, Client)> {
+    pub fn guests(&self) -> io::Result<(ServerConnection, ServerConnection)> {
         Ok((self.postgres.connect_as("guest")?, self.ankerdb.connect_as("guest")?))
     }
 

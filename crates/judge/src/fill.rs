@@ -5,7 +5,7 @@ use crate::answer::{Answer, lines};
 use crate::case::Way;
 use crate::script::{ask, records, type_letter};
 use crate::server::Server;
-use crate::wire::Client;
+use crate::wire::ServerConnection;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::path::Path;
 pub fn fill(postgres: &mut Server, path: &Path) -> io::Result<usize> {
     postgres.reset()?;
     let text = std::fs::read_to_string(path)?;
-    let mut sessions: HashMap<String, Client> = HashMap::new();
+    let mut sessions: HashMap<String, ServerConnection> = HashMap::new();
     let mut current = "main".to_owned();
     let mut filled: HashMap<usize, (String, String)> = HashMap::new();
     for record in records(&text) {

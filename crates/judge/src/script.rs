@@ -10,7 +10,7 @@
 use crate::answer::{Answer, Order, differences, lines};
 use crate::case::{Finding, Judge, Way, wrapped};
 use crate::known::Known;
-use crate::wire::Client;
+use crate::wire::ServerConnection;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -165,7 +165,7 @@ struct Script<'a> {
     known: &'a Known,
     report: &'a mut ScriptReport,
     name: String,
-    sessions: HashMap<String, (Client, Client)>,
+    sessions: HashMap<String, (ServerConnection, ServerConnection)>,
     current: String,
 }
 
@@ -267,7 +267,7 @@ impl Script<'_> {
 ///
 /// # Errors
 /// When the server does not answer.
-pub fn ask(client: &mut Client, record: &Record, way: Way) -> io::Result<Answer> {
+pub fn ask(client: &mut ServerConnection, record: &Record, way: Way) -> io::Result<Answer> {
     if record.header.first().is_some_and(|word| word == "copy") {
         let data: String = record.expected.iter().map(|line| format!("{line}\n")).collect();
         return client.copy(&record.sql, &data);

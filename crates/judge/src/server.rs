@@ -2,7 +2,7 @@
 //! listen on free loopback ports, hold only what is judged, and end with the judge: when dropped, or, if the judge is
 //! killed, by the signal that `setpriv --pdeathsig` arranges.
 
-use crate::wire::Client;
+use crate::wire::ServerConnection;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
@@ -78,19 +78,19 @@ impl Server {
     /// A session.
     ///
     /// # Errors
-    /// Those of [`Client::connect`].
-    pub fn connect(&self) -> io::Result<Client> {
+    /// Those of [`ServerConnection::connect`].
+    pub fn connect(&self) -> io::Result<ServerConnection> {
         self.connect_as(USER)
     }
 
     /// A session of another user.
     ///
     /// # Errors
-    /// Those of [`Client::connect`].
-    pub fn connect_as(&self, user: &str) -> io::Result<Client> {
+    /// Those of [`ServerConnection::connect`].
+    pub fn connect_as(&self, user: &str) -> io::Result<ServerConnection> {
         match self.kind {
-            ServerKind::Postgres => Client::connect(self.address, user, "postgres"),
-            ServerKind::Ankerdb { .. } => Client::connect(self.address, user, "ankerdb"),
+            ServerKind::Postgres => ServerConnection::connect(self.address, user, "postgres"),
+            ServerKind::Ankerdb { .. } => ServerConnection::connect(self.address, user, "ankerdb"),
         }
     }
 
@@ -296,12 +296,13 @@ fn start_ankerdb(binary: &Path, folder: Option<&Path>) -> io::Result<(Child, Soc
 fn read_again(binary: &Path, folder: &Path) -> io::Result<()> {
     let told = |error: io::Error| io::Error::other(format!("{}: {error}", folder.display()));
     let (mut process, address) = start_ankerdb(binary, Some(folder)).map_err(told)?;
-    let read = Client::connect(address, USER, "ankerdb").and_then(|mut client| read_tables(&mut client));
+    let read =
+        ServerConnection::connect(address, USER, "ankerdb").and_then(|mut client| read_tables(&mut client));
     end(&mut process);
     read.map_err(told)
 }
 
-fn read_tables(client: &mut Client) -> io::Result<()> {
+fn read_tables(client: &mut ServerConnection) -> io::Result<()> {
     let tables = client.simple(TABLES)?;
     for row in &tables.rows {
         let name = row.first().and_then(Option::as_deref).unwrap_or_default();

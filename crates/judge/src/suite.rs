@@ -11,7 +11,7 @@
 use crate::answer::{Answer, Aspect, Difference, Order, differences};
 use crate::case::Judge;
 use crate::psql;
-use crate::wire::Client;
+use crate::wire::ServerConnection;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ struct Record {
 }
 
 impl Record {
-    fn send(&self, client: &mut Client) -> io::Result<Answer> {
+    fn send(&self, client: &mut ServerConnection) -> io::Result<Answer> {
         match &self.rows {
             Some(rows) => client.copy(&self.sql, rows),
             None => client.simple(&self.sql),
@@ -144,7 +144,7 @@ pub fn run(judge: &mut Judge, setup: Option<&Path>, path: &Path, report: &mut Su
             record.send(&mut right)?;
         }
     }
-    let mut sessions: HashMap<String, (Client, Client)> = HashMap::new();
+    let mut sessions: HashMap<String, (ServerConnection, ServerConnection)> = HashMap::new();
     let before = report.records;
     for record in &records {
         if !sessions.contains_key(&record.session) {

@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 /// A connection.
-pub struct Client {
+pub struct ServerConnection {
     stream: BufReader<TcpStream>,
     /// The status byte of the last ReadyForQuery: `I`, `T` or `E`.
     pub status: char,
@@ -67,17 +67,17 @@ fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("malformed {what} from the server"))
 }
 
-impl Client {
+impl ServerConnection {
     /// A session, ready for queries.
     ///
     /// # Errors
     /// What the system says, or the server's refusal as [`io::ErrorKind::ConnectionRefused`].
-    pub fn connect(address: SocketAddr, user: &str, database: &str) -> io::Result<Client> {
+    pub fn connect(address: SocketAddr, user: &str, database: &str) -> io::Result<ServerConnection> {
         let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
-        let mut client = Client { stream: BufReader::new(stream), status: 'I' };
+        let mut client = ServerConnection { stream: BufReader::new(stream), status: 'I' };
         client.send(&startup(user, database))?;
         let greeting = client.answer()?;
         match greeting.error {
@@ -141,7 +141,7 @@ impl Client {
     /// The extended protocol in one go: Parse, Bind, Describe, Execute, Sync.
     ///
     /// # Errors
-    /// Those of [`Client::simple`].
+    /// Those of [`ServerConnection::simple`].
     pub fn extended(&mut self, sql: &str, parameters: &[Option<String>]) -> io::Result<Answer> {
         let describe = message(b'D', b"P\0");
         let execute = message(b'E', &[0, 0, 0, 0, 0]);
@@ -153,7 +153,7 @@ impl Client {
     /// A statement that is followed by COPY data.
     ///
     /// # Errors
-    /// Those of [`Client::simple`].
+    /// Those of [`ServerConnection::simple`].
     pub fn copy(&mut self, sql: &str, data: &str) -> io::Result<Answer> {
         let asked = self.simple(sql)?;
         if !asked.copying {

@@ -13,13 +13,13 @@ use ankerdb_engine::{Database, Isolation};
 use ankerdb_workload::tpcc::input::{Access, Input, Inputs, TpccTransaction};
 use ankerdb_workload::tpcc::load::{LoadOptions, load};
 use ankerdb_workload::tpcc::mix::Mix;
-use ankerdb_workload::tpcc::transactions::Client;
+use ankerdb_workload::tpcc::transactions::Terminal;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The part to watch.
 #[inline(never)]
-fn measured(client: &mut Client, input: &Input, now: i64) {
+fn measured(client: &mut Terminal, input: &Input, now: i64) {
     client.run_once(input, now).expect("there is no other session to conflict with");
 }
 
@@ -36,7 +36,7 @@ fn main() {
     let database = Database::new();
     let options = LoadOptions::new(warehouses, 1);
     let tables = load(&database, &options, &|_, _| ControlFlow::Continue(())).expect("the data fits");
-    let mut client = Client::new(&database, Arc::new(tables), Isolation::Serializable);
+    let mut client = Terminal::new(&database, Arc::new(tables), Isolation::Serializable);
     let mut inputs = Inputs::of_mix(1, 0, warehouses, Access::Home, Mix::Full);
     let mut of_kind = std::iter::repeat_with(|| inputs.next_input()).filter(|input| input.kind() == kind);
     for turn in 0..count {

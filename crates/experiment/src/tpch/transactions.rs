@@ -40,7 +40,7 @@ const TRANSACTIONS: [(usize, usize, Change); 9] = [
 ];
 
 /// One client: a session and its inputs.
-pub struct Client {
+pub struct TpchClient {
     session: Session,
     tables: Arc<Tables>,
     keys: Arc<Keys>,
@@ -49,10 +49,10 @@ pub struct Client {
     key: Vec<u8>,
 }
 
-impl Client {
+impl TpchClient {
     /// A client with a session of its own. Same seed, same inputs.
-    pub fn new(world: &TpcH, seed: u64) -> Client {
-        Client {
+    pub fn new(world: &TpcH, seed: u64) -> TpchClient {
+        TpchClient {
             session: world.database.session(),
             tables: world.tables.clone(),
             keys: world.keys.clone(),

@@ -2,11 +2,11 @@
 
 use super::load::{Acknowledged, BATCH_ROWS, STEPS, TAGS, TRANSFERS, WITHOUT_WAIT};
 use super::{ACCOUNTS, BALANCE, number, rows};
-use crate::wire::Client;
+use crate::wire::ServerConnection;
 use std::io;
 
 /// Compares the database with what is known; what is found is what is known from now on. Returns what is wrong.
-pub(super) fn check(client: &mut Client, known: &mut Acknowledged) -> io::Result<Vec<String>> {
+pub(super) fn check(client: &mut ServerConnection, known: &mut Acknowledged) -> io::Result<Vec<String>> {
     let mut wrong = Vec::new();
     transfers(client, known, &mut wrong)?;
     batches(client, known, &mut wrong)?;
@@ -15,7 +15,11 @@ pub(super) fn check(client: &mut Client, known: &mut Acknowledged) -> io::Result
     Ok(wrong)
 }
 
-fn transfers(client: &mut Client, known: &mut Acknowledged, wrong: &mut Vec<String>) -> io::Result<()> {
+fn transfers(
+    client: &mut ServerConnection,
+    known: &mut Acknowledged,
+    wrong: &mut Vec<String>,
+) -> io::Result<()> {
     for worker in 0..TRANSFERS {
         let value = number(client, &format!("SELECT value FROM counter WHERE worker = {worker}"))? as u64;
         let counted = &mut known.transfers[worker];
@@ -69,7 +73,11 @@ fn transfers(client: &mut Client, known: &mut Acknowledged, wrong: &mut Vec<Stri
     Ok(())
 }
 
-fn batches(client: &mut Client, known: &mut Acknowledged, wrong: &mut Vec<String>) -> io::Result<()> {
+fn batches(
+    client: &mut ServerConnection,
+    known: &mut Acknowledged,
+    wrong: &mut Vec<String>,
+) -> io::Result<()> {
     let found = rows(client, "SELECT batch, count(*), sum(n) FROM big GROUP BY batch ORDER BY batch")?;
     let (rows, sum) = (BATCH_ROWS.to_string(), (BATCH_ROWS * (BATCH_ROWS + 1) / 2).to_string());
     let half = found.iter().filter(|row| row[1] != rows || row[2] != sum);
@@ -93,7 +101,11 @@ fn batches(client: &mut Client, known: &mut Acknowledged, wrong: &mut Vec<String
 /// Table, its columns, rows, indexes, comment.
 type Defined = Vec<String>;
 
-fn definitions(client: &mut Client, known: &mut Acknowledged, wrong: &mut Vec<String>) -> io::Result<()> {
+fn definitions(
+    client: &mut ServerConnection,
+    known: &mut Acknowledged,
+    wrong: &mut Vec<String>,
+) -> io::Result<()> {
     let names = rows(
         client,
         "SELECT c.relname, (SELECT count(*) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0), \
@@ -136,7 +148,7 @@ fn expected(steps: u64) -> Vec<Defined> {
     (0..tables).filter_map(of_table).collect()
 }
 
-fn keys(client: &mut Client, known: &mut Acknowledged, wrong: &mut Vec<String>) -> io::Result<()> {
+fn keys(client: &mut ServerConnection, known: &mut Acknowledged, wrong: &mut Vec<String>) -> io::Result<()> {
     let value = number(client, "SELECT value FROM keys_done WHERE id = 1")? as u64;
     if !known.keys.allows(value) {
         wrong.push(format!("keys were changed {value} times, known are {:?}", known.keys));

@@ -1,7 +1,7 @@
 //! What runs when the server is killed, and what it knows to be done.
 
 use super::{ACCOUNTS, BALANCE, rows};
-use crate::wire::Client;
+use crate::wire::ServerConnection;
 use std::io;
 use std::net::SocketAddr;
 use std::thread::{self, JoinHandle};
@@ -38,7 +38,7 @@ impl Counted {
         (self.acknowledged..=self.sent).contains(&value)
     }
 
-    fn advance(&mut self, client: &mut Client, sql: &str) -> io::Result<bool> {
+    fn advance(&mut self, client: &mut ServerConnection, sql: &str) -> io::Result<bool> {
         self.sent = self.acknowledged + 1;
         let done = commit(client, sql)?;
         if done {
@@ -78,7 +78,7 @@ impl Acknowledged {
 }
 
 /// Makes the tables.
-pub(super) fn set_up(client: &mut Client) -> io::Result<()> {
+pub(super) fn set_up(client: &mut ServerConnection) -> io::Result<()> {
     for sql in [
         "CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL CHECK (balance > -1000000))",
         "CREATE TABLE counter (worker int PRIMARY KEY, value bigint NOT NULL)",
@@ -114,7 +114,7 @@ impl Load {
     ) -> io::Result<Load> {
         let mut workers = Vec::new();
         for kind in 0..TRANSFERS + 5 {
-            let mut client = Client::connect(address, "judge", "ankerdb")?;
+            let mut client = ServerConnection::connect(address, "judge", "ankerdb")?;
             let (mut known, mut random) = (known.clone(), fastrand::Rng::with_seed(seed ^ kind as u64));
             workers.push(thread::spawn(move || {
                 if plants_loss || kind == WITHOUT_WAIT {
@@ -164,7 +164,7 @@ impl Load {
 }
 
 /// Runs statements that end with a commit; returns whether they did, and not in vain because of others.
-fn commit(client: &mut Client, sql: &str) -> io::Result<bool> {
+fn commit(client: &mut ServerConnection, sql: &str) -> io::Result<bool> {
     let answer = client.simple(sql)?;
     match answer.error.as_deref() {
         None => Ok(true),
@@ -180,7 +180,7 @@ fn commit(client: &mut Client, sql: &str) -> io::Result<bool> {
 
 /// Moves money, and writes down that it has.
 fn transfer(
-    client: &mut Client,
+    client: &mut ServerConnection,
     worker: usize,
     known: &mut Acknowledged,
     random: &mut fastrand::Rng,
@@ -198,7 +198,7 @@ fn transfer(
 }
 
 /// Adds many rows at once, or takes those of an earlier batch out.
-fn batch(client: &mut Client, known: &mut Acknowledged) -> io::Result<()> {
+fn batch(client: &mut ServerConnection, known: &mut Acknowledged) -> io::Result<()> {
     if known.batches.acknowledged < known.batches_deleted.acknowledged + 2 {
         let number = known.batches.acknowledged + 1;
         let sql = format!(
@@ -212,7 +212,7 @@ fn batch(client: &mut Client, known: &mut Acknowledged) -> io::Result<()> {
 }
 
 /// Defines something.
-fn step(client: &mut Client, known: &mut Acknowledged) -> io::Result<()> {
+fn step(client: &mut ServerConnection, known: &mut Acknowledged) -> io::Result<()> {
     let (table, step) = (known.steps.acknowledged / STEPS, known.steps.acknowledged % STEPS);
     let sql = match step {
         0 => format!(
@@ -229,7 +229,7 @@ fn step(client: &mut Client, known: &mut Acknowledged) -> io::Result<()> {
 }
 
 /// Lets keys come, and those of before go.
-fn keys(client: &mut Client, known: &mut Acknowledged) -> io::Result<()> {
+fn keys(client: &mut ServerConnection, known: &mut Acknowledged) -> io::Result<()> {
     let number = known.keys.acknowledged + 1;
     let sql = format!(
         "BEGIN; DELETE FROM item WHERE code < 'k{:08}'; \
@@ -244,7 +244,11 @@ fn keys(client: &mut Client, known: &mut Acknowledged) -> io::Result<()> {
 }
 
 /// Makes a checkpoint after a while.
-fn checkpoint(client: &mut Client, known: &mut Acknowledged, random: &mut fastrand::Rng) -> io::Result<()> {
+fn checkpoint(
+    client: &mut ServerConnection,
+    known: &mut Acknowledged,
+    random: &mut fastrand::Rng,
+) -> io::Result<()> {
     thread::sleep(Duration::from_millis(random.u64(0..80)));
     if commit(client, "CHECKPOINT")? {
         known.checkpoints += 1;
@@ -253,7 +257,7 @@ fn checkpoint(client: &mut Client, known: &mut Acknowledged, random: &mut fastra
 }
 
 /// Reads what others have committed: it may know of nothing that a kill undoes.
-fn look(client: &mut Client, known: &mut Acknowledged) -> io::Result<()> {
+fn look(client: &mut ServerConnection, known: &mut Acknowledged) -> io::Result<()> {
     let answer = client.simple("SELECT value FROM counter ORDER BY worker")?;
     if answer.error.is_some() {
         return Err(io::Error::from(io::ErrorKind::ConnectionAborted));

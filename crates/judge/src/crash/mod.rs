@@ -14,7 +14,7 @@ mod check;
 mod load;
 
 use crate::server::{attended_ankerdb, first_address};
-use crate::wire::Client;
+use crate::wire::ServerConnection;
 use load::{Acknowledged, Load};
 use std::io;
 use std::net::SocketAddr;
@@ -72,8 +72,8 @@ impl Kept {
         Ok(Kept { process, address })
     }
 
-    fn connect(&self) -> io::Result<Client> {
-        Client::connect(self.address, "judge", "ankerdb")
+    fn connect(&self) -> io::Result<ServerConnection> {
+        ServerConnection::connect(self.address, "judge", "ankerdb")
     }
 }
 
@@ -126,7 +126,7 @@ pub fn run(plan: &Plan) -> io::Result<CrashReport> {
 }
 
 /// The rows of a query.
-fn rows(client: &mut Client, sql: &str) -> io::Result<Vec<Vec<String>>> {
+fn rows(client: &mut ServerConnection, sql: &str) -> io::Result<Vec<Vec<String>>> {
     let answer = client.simple(sql)?;
     match answer.error {
         Some(state) => Err(io::Error::other(format!("{sql}: {state} {}", answer.message))),
@@ -138,7 +138,7 @@ fn rows(client: &mut Client, sql: &str) -> io::Result<Vec<Vec<String>>> {
 }
 
 /// The one number that a query gives.
-fn number(client: &mut Client, sql: &str) -> io::Result<i64> {
+fn number(client: &mut ServerConnection, sql: &str) -> io::Result<i64> {
     let found = rows(client, sql)?;
     let found = found.first().and_then(|row| row.first()).and_then(|value| value.parse().ok());
     found.ok_or_else(|| io::Error::other(format!("{sql}: no number")))

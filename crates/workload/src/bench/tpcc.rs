@@ -131,13 +131,13 @@ impl Workload for TpccWorkload {
         let ClientSetup { number, seed, isolation } = *setup;
         let mut inputs = Inputs::of_mix(seed, number as u64, self.warehouses as i32, self.access, self.mix);
         let input = inputs.next_input();
-        let client = transactions::Client::new(&self.database, self.tables.clone(), isolation);
+        let client = transactions::Terminal::new(&self.database, self.tables.clone(), isolation);
         Ok(Box::new(TpccClient { client, inputs, input, together: self.together, drawn: 0 }))
     }
 }
 
 struct TpccClient {
-    client: transactions::Client,
+    client: transactions::Terminal,
     inputs: Inputs,
     input: Input,
     together: Option<u32>,
@@ -274,7 +274,7 @@ impl Kept {
         let seed = config.bench.seed.wrapping_add(1);
         let mut inputs = Inputs::of_mix(seed, 0, config.warehouses as i32, config.access, config.mix);
         let mut client =
-            transactions::Client::new(&self.database, self.tables.clone(), config.bench.isolation);
+            transactions::Terminal::new(&self.database, self.tables.clone(), config.bench.isolation);
         client.set_waits_for_log(false);
         let before = self.log_bytes_when_durable()?;
         let (mut orders, mut lines) = (0, 0);

@@ -9,7 +9,7 @@ use super::marker::Marker;
 use crate::tpcc::input::{Access, Input, Inputs, TpccTransaction};
 use crate::tpcc::load::now;
 use crate::tpcc::schema::Tables;
-use crate::tpcc::transactions::{Client, Outcome};
+use crate::tpcc::transactions::{Outcome, Terminal};
 use ankerdb_engine::{Database, Error, Isolation, Result, SqlState};
 use ankerdb_measure::cpu::ThreadClock;
 use ankerdb_measure::histogram::{Histogram, LiveHistogram};
@@ -234,7 +234,7 @@ impl OltpStream {
 }
 
 struct Worker {
-    client: Client,
+    client: Terminal,
     inputs: Inputs,
     shared: Arc<OltpState>,
     number: usize,
@@ -249,7 +249,7 @@ struct Worker {
 impl Worker {
     fn new(world: &OltpWorld, options: &OltpOptions, number: usize, shared: Arc<OltpState>) -> Worker {
         Worker {
-            client: Client::new(&world.database, world.tables.clone(), options.isolation),
+            client: Terminal::new(&world.database, world.tables.clone(), options.isolation),
             inputs: Inputs::new(options.seed, number as u64, options.warehouses as i32, options.access),
             shared,
             number,

@@ -47,7 +47,7 @@ pub enum Outcome {
 }
 
 /// One client: a session and its buffers.
-pub struct Client {
+pub struct Terminal {
     tables: Arc<Tables>,
     session: Session,
     isolation: Isolation,
@@ -63,11 +63,11 @@ pub struct Client {
     delivered: Delivered,
 }
 
-impl Client {
+impl Terminal {
     /// A client with a session of its own.
-    pub fn new(database: &Database, tables: Arc<Tables>, isolation: Isolation) -> Client {
+    pub fn new(database: &Database, tables: Arc<Tables>, isolation: Isolation) -> Terminal {
         let session = database.session();
-        Client {
+        Terminal {
             tables,
             session,
             isolation,

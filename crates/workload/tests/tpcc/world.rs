@@ -4,7 +4,7 @@ use ankerdb_engine::{ColumnSet, Database, Isolation, Result, RowId, Table, Trans
 use ankerdb_workload::tpcc::input::Input;
 use ankerdb_workload::tpcc::load::{LoadOptions, load};
 use ankerdb_workload::tpcc::schema::{PRIMARY, Tables};
-use ankerdb_workload::tpcc::transactions::{Client, Outcome};
+use ankerdb_workload::tpcc::transactions::{Outcome, Terminal};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
@@ -80,8 +80,8 @@ impl World {
         })
     }
 
-    pub(crate) fn client(&self) -> Client {
-        Client::new(&self.database, self.tables.clone(), Isolation::Serializable)
+    pub(crate) fn client(&self) -> Terminal {
+        Terminal::new(&self.database, self.tables.clone(), Isolation::Serializable)
     }
 
     /// Runs a transaction; other tests share the warehouse row, so it may have to be run again.
