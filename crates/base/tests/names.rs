@@ -11,8 +11,6 @@ const USUAL: usize = 2;
 
 /// Names that have more types than usual, and how many.
 const KNOWN: &[(&str, usize)] = &[
-    ("Column", 5),
-    ("Columns", 3),
     ("Event", 3),
     ("Failure", 3),
     ("Format", 3),
@@ -27,7 +25,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("Sample", 3),
     ("Statement", 3),
     ("Step", 3),
-    ("Table", 4),
     ("Tables", 4),
     ("Target", 4),
     ("Watch", 3),

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A column of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
+pub struct ResultColumn {
     /// As the client sees it.
     pub name: String,
     /// The type's number in PostgreSQL's catalog.
@@ -15,7 +15,7 @@ pub struct Column {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Columns of the last result.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ResultColumn>,
     /// Rows of all results; `None` is NULL.
     pub rows: Vec<Vec<Option<String>>>,
     /// Command tags.
@@ -252,7 +252,7 @@ mod tests {
 
     fn answer(rows: &[&[Option<&str>]], oid: u32) -> Answer {
         let owned = |row: &&[Option<&str>]| row.iter().map(|cell| cell.map(str::to_owned)).collect();
-        let column = Column { name: "a".into(), oid };
+        let column = ResultColumn { name: "a".into(), oid };
         Answer { columns: vec![column], rows: rows.iter().map(owned).collect(), ..Answer::default() }
     }
 

@@ -2,7 +2,7 @@
 //! against a constraint.
 
 use crate::expression::Generator;
-use crate::schema::{ID_MAX, Table, row, stored};
+use crate::schema::{ID_MAX, SchemaTable, row, stored};
 use crate::tree::{Sort, Tree};
 use crate::types::Type::Bool;
 
@@ -32,7 +32,7 @@ impl Generator<'_> {
     }
 
     /// Rows with ids that are mostly free.
-    fn insert(&mut self, table: &Table) -> Tree {
+    fn insert(&mut self, table: &SchemaTable) -> Tree {
         let rows = (0..self.rng.usize(1..=4))
             .map(|_| {
                 let id = if self.once_in(4) { self.rng.i32(1..=ID_MAX) } else { self.rng.i32(100..30_000) };
@@ -42,7 +42,7 @@ impl Generator<'_> {
         Tree::new(Sort::Statement).text(format!("INSERT INTO {} VALUES ", table.name)).list(rows)
     }
 
-    fn upsert(&mut self, table: &Table) -> Tree {
+    fn upsert(&mut self, table: &SchemaTable) -> Tree {
         let id = self.rng.i32(1..=ID_MAX);
         let row = row(self.rng, table, id);
         let tree = Tree::new(Sort::Statement).text(format!("INSERT INTO {} VALUES ", table.name)).child(row);
@@ -61,7 +61,7 @@ impl Generator<'_> {
     }
 
     /// Rows of a table, again, under other ids.
-    fn insert_query(&mut self, table: &Table) -> Tree {
+    fn insert_query(&mut self, table: &SchemaTable) -> Tree {
         let offset = self.rng.i32(1000..9000);
         let others: Vec<&str> = table.columns[1..].iter().map(|column| column.name.as_str()).collect();
         let name = &table.name;
@@ -70,7 +70,7 @@ impl Generator<'_> {
         Tree::statement(text).optional(" WHERE ", condition)
     }
 
-    fn update(&mut self, table: &Table) -> Tree {
+    fn update(&mut self, table: &SchemaTable) -> Tree {
         let mut tree = Tree::new(Sort::Statement).text(format!("UPDATE {} SET ", table.name));
         let at = self.rng.usize(1..table.columns.len());
         let column = &table.columns[at];
@@ -87,7 +87,7 @@ impl Generator<'_> {
         self.restricted(tree)
     }
 
-    fn delete(&mut self, table: &Table) -> Tree {
+    fn delete(&mut self, table: &SchemaTable) -> Tree {
         let tree = Tree::statement(format!("DELETE FROM {}", table.name));
         self.restricted(tree)
     }

@@ -1,6 +1,6 @@
 //! Random expressions of a wanted type over the columns in scope: operators, functions, casts, CASE, subqueries.
 
-use crate::schema::{Table, constant, stored};
+use crate::schema::{SchemaTable, constant, stored};
 use crate::tree::{Sort, Tree};
 use crate::types::Type::{self, *};
 use crate::types::{TYPES, quoted};
@@ -11,7 +11,7 @@ pub struct Generator<'a> {
     /// Everything random comes from here.
     pub rng: &'a mut Rng,
     /// The tables that there are.
-    pub tables: &'a [Table],
+    pub tables: &'a [SchemaTable],
     /// Columns that names can be of, as they are written, with their types.
     pub scope: Vec<(String, Type)>,
     /// Aliases given so far.
@@ -20,7 +20,7 @@ pub struct Generator<'a> {
 
 impl<'a> Generator<'a> {
     /// With nothing in scope.
-    pub fn new(rng: &'a mut Rng, tables: &'a [Table]) -> Generator<'a> {
+    pub fn new(rng: &'a mut Rng, tables: &'a [SchemaTable]) -> Generator<'a> {
         Generator { rng, tables, scope: Vec::new(), aliases: 0 }
     }
 

@@ -5,7 +5,7 @@ use crate::answer::Aspect;
 use crate::case::{Effect, Finding, Judge, Step, WAYS, Way};
 use crate::expression::Generator;
 use crate::known::Known;
-use crate::schema::{Table, schema};
+use crate::schema::{SchemaTable, schema};
 use crate::shrink::{self, Reproduction};
 use crate::tree::Tree;
 use fastrand::Rng;
@@ -58,7 +58,7 @@ pub fn case(seed: u64) -> Vec<Step> {
                 let name = generator.rng.choice(["a", "b"]);
                 let (Some(command), Some(name)) = (command, name) else { continue };
                 steps.push(Step::change(Tree::statement(format!("{command} {name}"))));
-                steps.extend(tables.iter().map(|table: &Table| shrink::contents(&table.name)));
+                steps.extend(tables.iter().map(|table: &SchemaTable| shrink::contents(&table.name)));
             }
             18 => {
                 steps.push(Step::change(Tree::statement(if open { "COMMIT" } else { "BEGIN" })));
@@ -73,7 +73,7 @@ pub fn case(seed: u64) -> Vec<Step> {
     if open {
         steps.push(Step::change(Tree::statement("COMMIT")));
     }
-    steps.extend(tables.iter().map(|table: &Table| shrink::contents(&table.name)));
+    steps.extend(tables.iter().map(|table: &SchemaTable| shrink::contents(&table.name)));
     steps
 }
 

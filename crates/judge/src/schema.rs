@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 /// A column.
 #[derive(Debug, Clone)]
-pub struct Column {
+pub struct SchemaColumn {
     /// Its name.
     pub name: String,
     /// Its type.
@@ -20,20 +20,20 @@ pub struct Column {
 
 /// A table. Its first column is `id`, the primary key or a part of it.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub struct SchemaTable {
     /// Its name.
     pub name: String,
     /// Its columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<SchemaColumn>,
 }
 
 /// The largest `id` that rows get.
 pub const ID_MAX: i32 = 60;
 
 /// Two or three tables, with the statements that create and fill them.
-pub fn schema(rng: &mut Rng) -> (Vec<Table>, Vec<Tree>) {
+pub fn schema(rng: &mut Rng) -> (Vec<SchemaTable>, Vec<Tree>) {
     let mut statements = Vec::new();
-    let tables: Vec<Table> =
+    let tables: Vec<SchemaTable> =
         (0..rng.usize(2..=3)).map(|number| table(rng, number, &mut statements)).collect();
     for table in &tables {
         statements.extend(filling(rng, table));
@@ -41,14 +41,14 @@ pub fn schema(rng: &mut Rng) -> (Vec<Table>, Vec<Tree>) {
     (tables, statements)
 }
 
-fn table(rng: &mut Rng, number: usize, statements: &mut Vec<Tree>) -> Table {
+fn table(rng: &mut Rng, number: usize, statements: &mut Vec<Tree>) -> SchemaTable {
     let name = format!("t{number}");
     let key = *rng.choice(&[Int, Int, Int, BigInt, SmallInt]).unwrap_or(&Int);
-    let mut columns = vec![Column { name: "id".into(), kind: key, required: true, unique: true }];
+    let mut columns = vec![SchemaColumn { name: "id".into(), kind: key, required: true, unique: true }];
     for position in 0..rng.usize(3..=7) {
         let kind = *rng.choice(&TYPES).unwrap_or(&Int);
         let (required, unique) = (rng.u8(..6) == 0, rng.u8(..12) == 0 && kind != Bool);
-        columns.push(Column { name: format!("{}{position}", short(kind)), kind, required, unique });
+        columns.push(SchemaColumn { name: format!("{}{position}", short(kind)), kind, required, unique });
     }
     let mut create =
         Tree::new(Sort::Statement).text(format!("CREATE TABLE {name} (id {} PRIMARY KEY", key.declared()));
@@ -74,7 +74,7 @@ fn table(rng: &mut Rng, number: usize, statements: &mut Vec<Tree>) -> Table {
         statements
             .push(Tree::statement(format!("CREATE INDEX {name}_by_{column} ON {name} {method}({column})")));
     }
-    Table { name, columns }
+    SchemaTable { name, columns }
 }
 
 fn short(kind: Type) -> &'static str {
@@ -100,7 +100,7 @@ fn short(kind: Type) -> &'static str {
 }
 
 /// An INSERT of some rows with ids of their own; each row can be left out.
-fn filling(rng: &mut Rng, table: &Table) -> Option<Tree> {
+fn filling(rng: &mut Rng, table: &SchemaTable) -> Option<Tree> {
     let mut ids: Vec<i32> = (1..=ID_MAX).collect();
     rng.shuffle(&mut ids);
     let count = *rng.choice(&[0, 1, 3, 8, 15, 30]).unwrap_or(&3);
@@ -111,7 +111,7 @@ fn filling(rng: &mut Rng, table: &Table) -> Option<Tree> {
 }
 
 /// A row of VALUES.
-pub fn row(rng: &mut Rng, table: &Table, id: i32) -> Tree {
+pub fn row(rng: &mut Rng, table: &SchemaTable, id: i32) -> Tree {
     let mut row = Tree::leaf(Sort::Word, format!("({id}"));
     for column in &table.columns[1..] {
         let nullable = !column.required || rng.u8(..40) == 0;

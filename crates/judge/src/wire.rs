@@ -4,7 +4,7 @@
 //! Every call ends: reads and writes have a time limit, and a server that dies or falls silent is an error of kind
 //! [`io::Error`], never a wait for ever.
 
-use crate::answer::{Answer, Column};
+use crate::answer::{Answer, ResultColumn};
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -164,14 +164,14 @@ impl ServerConnection {
     }
 }
 
-fn columns(body: &[u8]) -> io::Result<Vec<Column>> {
+fn columns(body: &[u8]) -> io::Result<Vec<ResultColumn>> {
     let mut rest = body.get(2..).ok_or_else(|| malformed("columns"))?;
     let mut columns = Vec::new();
     while !rest.is_empty() {
         let end = rest.iter().position(|&byte| byte == 0).ok_or_else(|| malformed("columns"))?;
         let fixed = rest.get(end + 1..end + 19).ok_or_else(|| malformed("columns"))?;
         let oid = u32::from_be_bytes([fixed[6], fixed[7], fixed[8], fixed[9]]);
-        columns.push(Column { name: String::from_utf8_lossy(&rest[..end]).into_owned(), oid });
+        columns.push(ResultColumn { name: String::from_utf8_lossy(&rest[..end]).into_owned(), oid });
         rest = &rest[end + 19..];
     }
     Ok(columns)

@@ -5,7 +5,7 @@
 //! condition says which columns are equal, and wherever a merged column is meant by its name alone, its value is written.
 
 use super::planner::TableSources;
-use super::scope::{Column, Scope, joined, merged_names, merges_columns, only};
+use super::scope::{Scope, ScopeColumn, joined, merged_names, merges_columns, only};
 use crate::column_name::column_name;
 use crate::name::{folded, identifier};
 use crate::visit::{Work, visit};
@@ -100,10 +100,10 @@ impl Joins<'_> {
     }
 
     /// `before`: columns of the items to its left, which functions and LATERAL may use. Returns the item's columns.
-    fn write_joins(&self, item: &mut TableWithJoins, before: &[Column]) -> Option<Vec<Column>> {
+    fn write_joins(&self, item: &mut TableWithJoins, before: &[ScopeColumn]) -> Option<Vec<ScopeColumn>> {
         let mut left = self.write_factor(&mut item.relation, before)?;
         for join in &mut item.joins {
-            let around: Vec<Column> = before.iter().chain(&left).cloned().collect();
+            let around: Vec<ScopeColumn> = before.iter().chain(&left).cloned().collect();
             let right = self.write_factor(&mut join.relation, &around)?;
             let names = merged_names(&left, &right, &join.join_operator)?;
             let equal = names.iter().map(|name| {
@@ -132,7 +132,7 @@ impl Joins<'_> {
         Some(left)
     }
 
-    fn write_factor(&self, factor: &mut TableFactor, around: &[Column]) -> Option<Vec<Column>> {
+    fn write_factor(&self, factor: &mut TableFactor, around: &[ScopeColumn]) -> Option<Vec<ScopeColumn>> {
         let columns = self.scope.columns_of_factor(factor)?.all;
         match factor {
             TableFactor::NestedJoin { table_with_joins, .. } => {
@@ -213,7 +213,7 @@ impl Names<'_> {
 }
 
 /// Merged columns whose names mean nothing else.
-fn values(columns: &[Column]) -> Values {
+fn values(columns: &[ScopeColumn]) -> Values {
     let merged = columns.iter().filter(|column| column.is_merged && only(columns, &column.name).is_some());
     merged.map(|column| (column.name.clone(), column.value.clone())).collect()
 }

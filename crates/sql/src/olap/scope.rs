@@ -27,7 +27,7 @@ pub(super) struct Scope<'a> {
 
 /// A column of FROM.
 #[derive(Clone)]
-pub(super) struct Column {
+pub(super) struct ScopeColumn {
     /// Its relation's name, behind that of its schema if that was written.
     relation: Vec<String>,
     pub(super) name: String,
@@ -53,11 +53,11 @@ pub(super) struct Relation {
 
 /// What wildcards over a FROM clause stand for.
 #[derive(Default)]
-pub(super) struct Columns {
+pub(super) struct WildcardColumns {
     /// `*`: columns that USING merges come first, and once.
-    pub(super) all: Vec<Column>,
+    pub(super) all: Vec<ScopeColumn>,
     /// `relation.*`: every column of each.
-    of_relations: Vec<Column>,
+    of_relations: Vec<ScopeColumn>,
 }
 
 impl<'a> Scope<'a> {
@@ -124,20 +124,20 @@ impl<'a> Scope<'a> {
         Some(names)
     }
 
-    pub(super) fn columns_of_from(&self, from: &[TableWithJoins]) -> Option<Columns> {
-        let mut columns = Columns::default();
+    pub(super) fn columns_of_from(&self, from: &[TableWithJoins]) -> Option<WildcardColumns> {
+        let mut columns = WildcardColumns::default();
         for item in from {
-            let Columns { all, of_relations } = self.columns_of_joins(item)?;
+            let WildcardColumns { all, of_relations } = self.columns_of_joins(item)?;
             columns.all.extend(all);
             columns.of_relations.extend(of_relations);
         }
         Some(columns)
     }
 
-    pub(super) fn columns_of_joins(&self, item: &TableWithJoins) -> Option<Columns> {
+    pub(super) fn columns_of_joins(&self, item: &TableWithJoins) -> Option<WildcardColumns> {
         let mut columns = self.columns_of_factor(&item.relation)?;
         for join in &item.joins {
-            let Columns { all, of_relations } = self.columns_of_factor(&join.relation)?;
+            let WildcardColumns { all, of_relations } = self.columns_of_factor(&join.relation)?;
             columns.all = joined(columns.all, all, &join.join_operator)?;
             columns.of_relations.extend(of_relations);
         }
@@ -182,7 +182,7 @@ impl<'a> Scope<'a> {
         vec![Relation { name, columns, number, table, may_lack: false }]
     }
 
-    pub(super) fn columns_of_factor(&self, factor: &TableFactor) -> Option<Columns> {
+    pub(super) fn columns_of_factor(&self, factor: &TableFactor) -> Option<WildcardColumns> {
         if let Ok(Some(derived)) = sets::derived(factor) {
             return self.columns_of_factor(&derived);
         }
@@ -208,14 +208,14 @@ impl<'a> Scope<'a> {
         // Columns of one relation that share a name cannot be told apart by it.
         let mut seen = HashSet::new();
         let is_unique = names.iter().all(|name| seen.insert(name.clone()));
-        let column = |name: String| Column {
+        let column = |name: String| ScopeColumn {
             value: qualified(&relation, &name),
             relation: relation.clone(),
             name,
             is_merged: false,
         };
-        let all: Vec<Column> = names.into_iter().map(column).collect();
-        is_unique.then(|| Columns { of_relations: all.clone(), all })
+        let all: Vec<ScopeColumn> = names.into_iter().map(column).collect();
+        is_unique.then(|| WildcardColumns { of_relations: all.clone(), all })
     }
 
     /// A number of what a name stands for, if it is no common table expression.
@@ -293,13 +293,13 @@ fn last_name(name: &ObjectName) -> Option<String> {
 }
 
 /// The columns that a wildcard stands for; `None` if that is an error, or the item is no wildcard.
-pub(super) fn wildcard_columns(item: &SelectItem, from: &Columns) -> Option<Vec<Column>> {
+pub(super) fn wildcard_columns(item: &SelectItem, from: &WildcardColumns) -> Option<Vec<ScopeColumn>> {
     let of = match item {
         SelectItem::Wildcard(_) => return Some(from.all.clone()),
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => parts(name)?,
         _ => return None,
     };
-    let columns: Vec<Column> =
+    let columns: Vec<ScopeColumn> =
         from.of_relations.iter().filter(|column| is_named(&column.relation, &of)).cloned().collect();
     (!columns.is_empty()).then_some(columns)
 }
@@ -316,28 +316,32 @@ fn renamed(columns: Option<Vec<String>>, alias: Option<&TableAlias>) -> Option<V
 
 /// The names that a join merges; `None` where its columns cannot be told.
 pub(super) fn merged_names(
-    left: &[Column],
-    right: &[Column],
+    left: &[ScopeColumn],
+    right: &[ScopeColumn],
     operator: &JoinOperator,
 ) -> Option<Vec<String>> {
     match constraint(operator)? {
         JoinConstraint::On(_) | JoinConstraint::None => Some(Vec::new()),
         JoinConstraint::Using(names) => names.iter().map(last_name).collect(),
         JoinConstraint::Natural => {
-            let is_common = |column: &&Column| right.iter().any(|other| other.name == column.name);
+            let is_common = |column: &&ScopeColumn| right.iter().any(|other| other.name == column.name);
             Some(left.iter().filter(is_common).map(|column| column.name.clone()).collect())
         }
     }
 }
 
 /// The only column with the name.
-pub(super) fn only<'c>(columns: &'c [Column], name: &str) -> Option<&'c Column> {
+pub(super) fn only<'c>(columns: &'c [ScopeColumn], name: &str) -> Option<&'c ScopeColumn> {
     let mut named = columns.iter().filter(|column| column.name == name);
     named.next().filter(|_| named.next().is_none())
 }
 
 /// The columns for which `*` stands over a join.
-pub(super) fn joined(left: Vec<Column>, right: Vec<Column>, operator: &JoinOperator) -> Option<Vec<Column>> {
+pub(super) fn joined(
+    left: Vec<ScopeColumn>,
+    right: Vec<ScopeColumn>,
+    operator: &JoinOperator,
+) -> Option<Vec<ScopeColumn>> {
     let merged = merged_names(&left, &right, operator)?;
     let merge = |name: &String| {
         let (left, right) = (only(&left, name)?, only(&right, name)?);
@@ -345,11 +349,11 @@ pub(super) fn joined(left: Vec<Column>, right: Vec<Column>, operator: &JoinOpera
             JoinOperator::Right(_) | JoinOperator::RightOuter(_) => right.clone(),
             JoinOperator::FullOuter(_) => {
                 let value = function_call("coalesce", vec![left.value.clone(), right.value.clone()]);
-                Column { value, relation: Vec::new(), ..left.clone() }
+                ScopeColumn { value, relation: Vec::new(), ..left.clone() }
             }
             _ => left.clone(),
         };
-        Some(Column { is_merged: true, ..column })
+        Some(ScopeColumn { is_merged: true, ..column })
     };
     let mut all = merged.iter().map(merge).collect::<Option<Vec<_>>>()?;
     all.extend(left.into_iter().chain(right).filter(|column| !merged.contains(&column.name)));

@@ -6,7 +6,7 @@
 //! their columns before, as far as these can be told ([`Scope`]); else a wildcard stays one.
 
 use super::planner::TableSources;
-use super::scope::{Column, Relation, Scope, is_wildcard, merges_columns, wildcard_columns};
+use super::scope::{Relation, Scope, ScopeColumn, is_wildcard, merges_columns, wildcard_columns};
 use super::whole_rows;
 use crate::name::identifier;
 use crate::visit::{Work, visit};
@@ -128,7 +128,7 @@ impl Lists<'_> {
     }
 }
 
-fn item_of(column: Column) -> SelectItem {
+fn item_of(column: ScopeColumn) -> SelectItem {
     match column.value {
         value @ Expr::CompoundIdentifier(_) => SelectItem::UnnamedExpr(value),
         expr => SelectItem::ExprWithAlias { expr, alias: identifier(&column.name) },

@@ -19,19 +19,19 @@ use datafusion::arrow::datatypes::{DataType as ArrowType, Date32Type, TimestampM
 use std::sync::Arc;
 
 /// A column of a file.
-pub(super) struct Column {
+pub(super) struct FileColumn {
     pub name: String,
     pub data_type: DataType,
     pub kind: ParquetKind,
 }
 
-impl Column {
+impl FileColumn {
     /// # Errors
     /// 0A000 for a type that no file has.
-    pub(super) fn new(column: &OutputColumn) -> Result<Column> {
+    pub(super) fn new(column: &OutputColumn) -> Result<FileColumn> {
         let in_column = |error: Error| error.with_context(format!("COPY column {}", column.name));
         let kind = ParquetKind::of(column.data_type).map_err(in_column)?;
-        Ok(Column { name: column.name.clone(), data_type: column.data_type, kind })
+        Ok(FileColumn { name: column.name.clone(), data_type: column.data_type, kind })
     }
 
     /// Gives a decimal the digits that the first rows have.
@@ -63,7 +63,7 @@ fn scale_of(value: ValueRef<'_>) -> Option<u8> {
 }
 
 /// How many rows from one on are at most so many, and have at most so many bytes; at least one.
-pub(super) fn step(columns: &[Column], batch: &Batch, from: usize, rows: usize, bytes: usize) -> usize {
+pub(super) fn step(columns: &[FileColumn], batch: &Batch, from: usize, rows: usize, bytes: usize) -> usize {
     let rows = rows.min(batch.len() - from);
     let long: Vec<usize> = (0..columns.len()).filter(|&at| columns[at].has_long_values()).collect();
     let mut sum = 0;
@@ -90,8 +90,13 @@ fn length(value: ValueRef<'_>) -> usize {
 ///
 /// # Errors
 /// Those of values that a file's types do not have.
-pub(super) fn arrays(columns: &[Column], batch: &Batch, from: usize, rows: usize) -> Result<Vec<ArrayRef>> {
-    let array = |(at, column): (usize, &Column)| {
+pub(super) fn arrays(
+    columns: &[FileColumn],
+    batch: &Batch,
+    from: usize,
+    rows: usize,
+) -> Result<Vec<ArrayRef>> {
+    let array = |(at, column): (usize, &FileColumn)| {
         if let Some(array) = batch.array(at)
             && let Some(lying) = lying(&array.slice(from, rows), column)
         {
@@ -108,7 +113,7 @@ pub(super) fn arrays(columns: &[Column], batch: &Batch, from: usize, rows: usize
 }
 
 /// An array that lies as the file wants it, or nearly.
-fn lying(array: &ArrayRef, column: &Column) -> Option<ArrayRef> {
+fn lying(array: &ArrayRef, column: &FileColumn) -> Option<ArrayRef> {
     let (is, wanted) = (array.data_type(), column.kind.arrow_type());
     match column.kind {
         // Their blanks are not stored.

@@ -3,7 +3,7 @@
 //! The file's schema is made when the first rows have come: a numeric that was computed has the digits that it has, which only its
 //! values tell.
 
-use super::arrays::{self, Column};
+use super::arrays::{self, FileColumn};
 use super::{Codec, ParquetOptions};
 use crate::OutputColumn;
 use crate::rows::Batch;
@@ -28,7 +28,7 @@ const STEP_BYTES: usize = 8 << 20;
 
 /// A file that is being written.
 pub(in crate::copy) struct FileWriter {
-    columns: Vec<Column>,
+    columns: Vec<FileColumn>,
     options: ParquetOptions,
     interrupt: Interrupt,
     state: State,
@@ -59,7 +59,7 @@ impl FileWriter {
             let hint = "A Parquet file is read by names of columns: name them apart with AS.";
             return Err(Error::new(SqlState::DuplicateColumn, message).with_hint(hint));
         }
-        let columns = columns.iter().map(Column::new).collect::<Result<_>>()?;
+        let columns = columns.iter().map(FileColumn::new).collect::<Result<_>>()?;
         Ok(FileWriter { columns, options: options.clone(), interrupt, state: State::Empty })
     }
 
@@ -100,7 +100,7 @@ impl FileWriter {
         for (at, column) in self.columns.iter_mut().enumerate() {
             column.fit(first, at);
         }
-        let field = |column: &Column| Field::new(&column.name, column.kind.arrow_type(), true);
+        let field = |column: &FileColumn| Field::new(&column.name, column.kind.arrow_type(), true);
         let schema = Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()));
         let writer = self.writer(&schema).map_err(unwritable)?;
         self.state = State::Open(schema, Box::new(writer));
