@@ -25,7 +25,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("Sample", 3),
     ("Statement", 3),
     ("Step", 3),
-    ("Tables", 4),
     ("Target", 4),
     ("Watch", 3),
 ];

@@ -7,7 +7,7 @@ use ankerdb_sql::{AnalyticalQuery, SqlEngine, SqlOptions};
 use ankerdb_workload::htap::queries::QUERIES;
 use ankerdb_workload::tpcc::input::{Access, Inputs};
 use ankerdb_workload::tpcc::load::{LoadOptions, load, now};
-use ankerdb_workload::tpcc::schema::{Tables, order_line};
+use ankerdb_workload::tpcc::schema::{TpccTables, order_line};
 use ankerdb_workload::tpcc::transactions::Terminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// A loaded database with its queries planned.
 pub struct TpcC {
     database: Database,
-    tables: Arc<Tables>,
+    tables: Arc<TpccTables>,
     warehouses: u32,
     queries: Vec<AnalyticalQuery>,
     /// Runs so far: no two repeat the same inputs.

@@ -13,7 +13,7 @@ use ankerdb_engine::{Configuration, Database, Isolation, Result};
 use ankerdb_sql::{AnalyticalQuery, SqlEngine};
 use load::Keys;
 use queries::KINDS;
-use schema::Tables;
+use schema::TpchTables;
 use std::sync::Arc;
 use std::time::Instant;
 use transactions::TpchClient;
@@ -26,7 +26,7 @@ pub struct TpcH {
     /// The database.
     pub database: Database,
     /// Its tables.
-    pub tables: Arc<Tables>,
+    pub tables: Arc<TpchTables>,
     /// The keys of all rows.
     pub keys: Arc<Keys>,
     queries: Vec<[AnalyticalQuery; VARIANTS]>,

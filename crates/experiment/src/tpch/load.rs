@@ -1,7 +1,7 @@
 //! Loading TPC-H rows, in parallel. The rows are those of the official generator, except that comments are cut from a
 //! shorter text, which takes milliseconds to make instead of a second and 300 MiB.
 
-use super::schema::Tables;
+use super::schema::TpchTables;
 use ankerdb_engine::{Database, Error, Isolation, Result, Session, SqlState, Table, Value};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
@@ -37,8 +37,8 @@ pub struct Keys {
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// Creates the tables and fills them. 57014 if `progress` ends it.
-pub fn load(database: &Database, scale: f64, progress: Progress<'_>) -> Result<(Tables, Keys)> {
-    let tables = Tables::create(database)?;
+pub fn load(database: &Database, scale: f64, progress: Progress<'_>) -> Result<(TpchTables, Keys)> {
+    let tables = TpchTables::create(database)?;
     let job = Job {
         tables: &tables,
         scale,
@@ -73,7 +73,7 @@ fn text_pool() -> &'static TextPool {
 }
 
 struct Job<'a> {
-    tables: &'a Tables,
+    tables: &'a TpchTables,
     scale: f64,
     next: AtomicUsize,
     done: AtomicU64,

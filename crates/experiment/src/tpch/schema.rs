@@ -37,7 +37,7 @@ pub mod part {
 }
 
 /// The tables of one database.
-pub struct Tables {
+pub struct TpchTables {
     /// LINEITEM
     pub lineitem: Arc<Table>,
     /// ORDERS
@@ -46,11 +46,11 @@ pub struct Tables {
     pub part: Arc<Table>,
 }
 
-impl Tables {
+impl TpchTables {
     /// Creates them, empty.
-    pub fn create(database: &Database) -> Result<Tables> {
+    pub fn create(database: &Database) -> Result<TpchTables> {
         let [lineitem, orders, part] = NAMES;
-        Ok(Tables {
+        Ok(TpchTables {
             lineitem: database.create_table(define(lineitem, &LINEITEM, &["l_orderkey", "l_linenumber"]))?,
             orders: database.create_table(define(orders, &ORDERS, &["o_orderkey"]))?,
             part: database.create_table(define(part, &PART, &["p_partkey"]))?,

@@ -7,7 +7,7 @@
 
 use super::TpcH;
 use super::load::Keys;
-use super::schema::{Tables, lineitem, orders, part};
+use super::schema::{TpchTables, lineitem, orders, part};
 use crate::tpcc::pause;
 use ankerdb_engine::{ColumnSet, Error, IndexPosition, Isolation, Result, Session, Value};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ const TRANSACTIONS: [(usize, usize, Change); 9] = [
 /// One client: a session and its inputs.
 pub struct TpchClient {
     session: Session,
-    tables: Arc<Tables>,
+    tables: Arc<TpchTables>,
     keys: Arc<Keys>,
     random: fastrand::Rng,
     isolation: Isolation,

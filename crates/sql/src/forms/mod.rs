@@ -22,7 +22,7 @@ pub(crate) use rows::{balanced, columns_of_row, row};
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result};
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName, Query, Statement, TypedString};
-use references::Tables;
+use references::TableReferences;
 use windows::Windows;
 
 /// Rewrites a statement.
@@ -41,7 +41,7 @@ struct Forms {
     /// Named windows of the queries around what is being visited.
     windows: Vec<Windows>,
     /// Their tables.
-    tables: Vec<Tables>,
+    tables: Vec<TableReferences>,
 }
 
 impl Forms {

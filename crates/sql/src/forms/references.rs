@@ -8,16 +8,16 @@ use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{Expr, Query, SetExpr, TableFactor, TableWithJoins};
 
 /// The tables of a FROM clause.
-pub(super) type Tables = Vec<Table>;
+pub(super) type TableReferences = Vec<TableReference>;
 
 /// A table by its names.
-pub(super) struct Table {
+pub(super) struct TableReference {
     schema: Option<String>,
     name: String,
     alias: Option<String>,
 }
 
-impl Table {
+impl TableReference {
     /// What columns are called by.
     fn shown(&self) -> &str {
         self.alias.as_deref().unwrap_or(&self.name)
@@ -25,15 +25,15 @@ impl Table {
 }
 
 /// The tables that a query's own columns may be of.
-pub(super) fn tables(query: &Query) -> Tables {
-    let mut tables = Tables::new();
+pub(super) fn tables(query: &Query) -> TableReferences {
+    let mut tables = TableReferences::new();
     if let SetExpr::Select(select) = query.body.as_ref() {
         select.from.iter().for_each(|item| collect(item, &mut tables));
     }
     tables
 }
 
-fn collect(item: &TableWithJoins, tables: &mut Tables) {
+fn collect(item: &TableWithJoins, tables: &mut TableReferences) {
     let joined = item.joins.iter().map(|join| &join.relation);
     for factor in std::iter::once(&item.relation).chain(joined) {
         match factor {
@@ -41,11 +41,11 @@ fn collect(item: &TableWithJoins, tables: &mut Tables) {
                 let mut parts = name.0.iter().rev().map(|part| part.as_ident().map(folded));
                 let Some(Some(name)) = parts.next() else { continue };
                 let alias = alias.as_ref().map(|alias| folded(&alias.name));
-                tables.push(Table { schema: parts.next().flatten(), name, alias });
+                tables.push(TableReference { schema: parts.next().flatten(), name, alias });
             }
             TableFactor::Derived { alias: Some(alias), .. } => {
                 let name = folded(&alias.name);
-                tables.push(Table { schema: None, alias: Some(name.clone()), name });
+                tables.push(TableReference { schema: None, alias: Some(name.clone()), name });
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => collect(table_with_joins, tables),
             _ => {}
@@ -55,7 +55,7 @@ fn collect(item: &TableWithJoins, tables: &mut Tables) {
 
 /// # Errors
 /// 42P09 for a name of several tables, 42P01 for one that an alias hides.
-pub(super) fn check(expression: &Expr, around: &[Tables]) -> Result<()> {
+pub(super) fn check(expression: &Expr, around: &[TableReferences]) -> Result<()> {
     let Expr::CompoundIdentifier(parts) = expression else { return Ok(()) };
     let names: Vec<String> = parts.iter().map(folded).collect();
     match names.as_slice() {
@@ -65,10 +65,10 @@ pub(super) fn check(expression: &Expr, around: &[Tables]) -> Result<()> {
     }
 }
 
-fn of_name(name: &str, around: &[Tables]) -> Result<()> {
+fn of_name(name: &str, around: &[TableReferences]) -> Result<()> {
     for tables in around.iter().rev() {
-        let found: Vec<&Table> = tables.iter().filter(|table| table.shown() == name).collect();
-        let is_plain = |table: &&Table| table.alias.is_none();
+        let found: Vec<&TableReference> = tables.iter().filter(|table| table.shown() == name).collect();
+        let is_plain = |table: &&TableReference| table.alias.is_none();
         if let [first, second, ..] = found.as_slice()
             && found.iter().all(is_plain)
             && first.schema != second.schema
@@ -83,8 +83,8 @@ fn of_name(name: &str, around: &[Tables]) -> Result<()> {
     Ok(())
 }
 
-fn of_full_name(schema: &str, name: &str, around: &[Tables]) -> Result<()> {
-    let has_schema = |table: &&Table| table.schema.as_deref().is_none_or(|own| own == schema);
+fn of_full_name(schema: &str, name: &str, around: &[TableReferences]) -> Result<()> {
+    let has_schema = |table: &&TableReference| table.schema.as_deref().is_none_or(|own| own == schema);
     let all = || around.iter().flatten().filter(has_schema);
     let is_meant = all().any(|table| table.alias.is_none() && table.name == name);
     // A database before the name of a schema, or a name of something that is no table here.

@@ -130,7 +130,7 @@ impl Planner<'_> {
         let assignments = join.assignments(&update.assignments)?;
         let returning = join.returning(update.returning.as_deref())?;
         let clause = Clause { matched: true, condition: None, action: Action::Update(assignments) };
-        join.finish("UPDATE", Tables::Listed(from, update.selection.as_ref()), vec![clause], returning)
+        join.finish("UPDATE", JoinedTables::Listed(from, update.selection.as_ref()), vec![clause], returning)
     }
 
     fn joined_delete(
@@ -152,12 +152,12 @@ impl Planner<'_> {
         join.learn(using)?;
         let returning = join.returning(delete.returning.as_deref())?;
         let clause = Clause { matched: true, condition: None, action: Action::Delete };
-        join.finish("DELETE", Tables::Listed(using, delete.selection.as_ref()), vec![clause], returning)
+        join.finish("DELETE", JoinedTables::Listed(using, delete.selection.as_ref()), vec![clause], returning)
     }
 }
 
 /// How the target is joined with the other relations.
-pub(super) enum Tables<'a> {
+pub(super) enum JoinedTables<'a> {
     /// As one of a list of relations, under a condition.
     Listed(&'a [ast::TableWithJoins], Option<&'a Expr>),
     /// MERGE: each row of the source, with the target's rows that fit, or without one if the flag says so.
@@ -326,7 +326,7 @@ impl<'a> Join<'a> {
     pub(super) fn finish(
         self,
         command: &'static str,
-        tables: Tables,
+        tables: JoinedTables,
         mut clauses: Vec<Clause>,
         mut returning: Option<Returning>,
     ) -> Bound<WritePlan> {
@@ -356,12 +356,12 @@ impl<'a> Join<'a> {
             items.push(item(expr.clone(), items.len()));
         }
         let query = match tables {
-            Tables::Listed(from, condition) => {
+            JoinedTables::Listed(from, condition) => {
                 let mut from = from.to_vec();
                 from.insert(0, ast::TableWithJoins { relation: self.target.factor(), joins: Vec::new() });
                 plain_query(self.with, items, from, condition.cloned())
             }
-            Tables::Merged(source, on, keeps_all) => {
+            JoinedTables::Merged(source, on, keeps_all) => {
                 let constraint = ast::JoinConstraint::On(on.clone());
                 let join_operator = match keeps_all {
                     true => ast::JoinOperator::LeftOuter(constraint),

@@ -1,7 +1,7 @@
 //! MERGE.
 
 use super::default::defaults;
-use super::joined::{Action, Clause, Join, Names, Tables};
+use super::joined::{Action, Clause, Join, JoinedTables, Names};
 use super::write::{WritePlan, check_given, check_width, is_default, target_columns};
 use super::{Planner, joined};
 use crate::clauses::{DEFAULTS, NOTHING};
@@ -31,7 +31,7 @@ impl Planner<'_> {
         check_reachable(&merge.clauses)?;
         let clauses = merge.clauses.iter().map(|clause| join.clause(clause)).collect::<Bound<Vec<_>>>()?;
         let keeps_all = clauses.iter().any(|clause| !clause.matched);
-        join.finish("MERGE", Tables::Merged(&merge.source, &merge.on, keeps_all), clauses, None)
+        join.finish("MERGE", JoinedTables::Merged(&merge.source, &merge.on, keeps_all), clauses, None)
     }
 }
 

@@ -25,7 +25,7 @@ use super::tpcc::{TpccConfig, TpccWorkload};
 use crate::htap::config::isolation_name;
 use crate::tpcc::check::{CONDITIONS, check};
 use crate::tpcc::load::{LoadOptions, load};
-use crate::tpcc::schema::{Tables, warehouse};
+use crate::tpcc::schema::{TpccTables, warehouse};
 use ankerdb_engine::{ColumnSet, Database, Isolation, Result, Snapshot, Transaction};
 use ankerdb_measure::machine::Machine;
 use serde_json::json;
@@ -105,7 +105,7 @@ enum Held {
 /// The state that all turns share.
 struct Run<'a> {
     database: &'a Database,
-    tables: &'a Arc<Tables>,
+    tables: &'a Arc<TpccTables>,
     rounds: Rounds<'a>,
     readers: &'a [Reader],
     began: Instant,
@@ -286,7 +286,7 @@ impl Run<'_> {
 
     /// Rows of the tables that transactions change rows of.
     fn rows(&self) -> u64 {
-        let Tables { warehouse, district, customer, stock, orders, order_line, new_order, .. } =
+        let TpccTables { warehouse, district, customer, stock, orders, order_line, new_order, .. } =
             &**self.tables;
         let changed = [warehouse, district, customer, stock, orders, order_line, new_order];
         changed.iter().map(|table| table.row_count() as u64).sum()

@@ -11,7 +11,7 @@ use crate::tpcc::check::{CONDITIONS, check};
 use crate::tpcc::input::{Access, Input, Inputs};
 use crate::tpcc::load::{LoadOptions, load, now};
 use crate::tpcc::mix::Mix;
-use crate::tpcc::schema::Tables;
+use crate::tpcc::schema::TpccTables;
 use crate::tpcc::transactions::{self, Outcome};
 use ankerdb_engine::{Database, Durability, Error, NoTexts, Result};
 use ankerdb_measure::machine::Machine;
@@ -87,7 +87,7 @@ impl TpccConfig {
 /// TPC-C over loaded tables, or over the first warehouses of them.
 pub struct TpccWorkload {
     database: Database,
-    tables: Arc<Tables>,
+    tables: Arc<TpccTables>,
     warehouses: u32,
     mix: Mix,
     access: Access,
@@ -100,7 +100,7 @@ impl TpccWorkload {
     /// Over the first `warehouses` of those that are loaded.
     pub fn new(
         database: &Database,
-        tables: &Arc<Tables>,
+        tables: &Arc<TpccTables>,
         warehouses: u32,
         mix: Mix,
         access: Access,
@@ -217,7 +217,7 @@ const COUNTED_NEW_ORDERS: u64 = 2_000;
 /// The database in a folder, and its clients: those that wait for the disk and those that do not.
 struct Kept {
     database: Database,
-    tables: Arc<Tables>,
+    tables: Arc<TpccTables>,
     waiting: TpccWorkload,
     hasty: TpccWorkload,
     /// Goes last.

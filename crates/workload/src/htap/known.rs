@@ -16,7 +16,7 @@
 
 use super::marker;
 use crate::tpcc::load::{DISTRICTS, ITEMS};
-use crate::tpcc::schema::{Tables, district, warehouse};
+use crate::tpcc::schema::{TpccTables, district, warehouse};
 use ankerdb_engine::{Error, ReadView, Result, Table};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;
@@ -285,7 +285,7 @@ fn within(batches: &[RecordBatch], column: usize, bounds: (f64, f64)) -> Result<
 }
 
 /// W_YTD and D_YTD of all rows, added up, of a snapshot: a read of few rows that Payments change all the time. Cents.
-pub fn read_ytd(view: &ReadView, tables: &Tables) -> Result<(i64, i64)> {
+pub fn read_ytd(view: &ReadView, tables: &TpccTables) -> Result<(i64, i64)> {
     let of_warehouses = sum_of_words(view, &tables.warehouse, warehouse::W_YTD)?;
     let of_districts = sum_of_words(view, &tables.district, district::D_YTD)?;
     view.check().map(|()| (of_warehouses, of_districts))

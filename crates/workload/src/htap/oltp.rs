@@ -8,7 +8,7 @@ use super::known::Acknowledged;
 use super::marker::Marker;
 use crate::tpcc::input::{Access, Input, Inputs, TpccTransaction};
 use crate::tpcc::load::now;
-use crate::tpcc::schema::Tables;
+use crate::tpcc::schema::TpccTables;
 use crate::tpcc::transactions::{Outcome, Terminal};
 use ankerdb_engine::{Database, Error, Isolation, Result, SqlState};
 use ankerdb_measure::cpu::ThreadClock;
@@ -25,7 +25,7 @@ pub struct OltpWorld {
     /// The database.
     pub database: Database,
     /// Its TPC-C tables.
-    pub tables: Arc<Tables>,
+    pub tables: Arc<TpccTables>,
     /// Served by the first thread.
     pub marker: Arc<Marker>,
 }

@@ -8,7 +8,7 @@ use super::olap::{Analyst, Beside, OlapResult, Order, QueryRun};
 use super::oltp::{OltpOptions, OltpResult, OltpStream, OltpWorld};
 use super::queries::{QUERIES, TABLES};
 use super::report::PhaseReport;
-use crate::tpcc::schema::Tables;
+use crate::tpcc::schema::TpccTables;
 use ankerdb_engine::{Error, Isolation, Result, Session, Snapshot};
 use ankerdb_measure::cpu::{CpuTimes, OwnTimes};
 use ankerdb_measure::latency::Latencies;
@@ -85,7 +85,7 @@ impl SnapshotReads {
     }
 
     /// Takes a snapshot and reads it.
-    fn take(&mut self, session: &mut Session, tables: &Tables) -> Result<Snapshot> {
+    fn take(&mut self, session: &mut Session, tables: &TpccTables) -> Result<Snapshot> {
         let started = Instant::now();
         let snapshot = session.snapshot();
         self.creation.record(started.elapsed());

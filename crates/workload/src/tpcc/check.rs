@@ -11,7 +11,7 @@
 mod conditions;
 mod image;
 
-use super::schema::Tables;
+use super::schema::TpccTables;
 use ankerdb_engine::{Database, Isolation, Result};
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl fmt::Display for Violation {
 
 /// Checks all conditions as of now; an empty list means that they hold. Reads every order line, about a second for some
 /// millions of them, and takes 32 bytes for each order.
-pub fn check(database: &Database, tables: &Tables) -> Result<Vec<Violation>> {
+pub fn check(database: &Database, tables: &TpccTables) -> Result<Vec<Violation>> {
     let mut session = database.session();
     let mut transaction = session.begin(Isolation::RepeatableRead);
     let image = image::Image::read(&mut transaction, tables)?;

@@ -7,7 +7,7 @@
 //! validation.
 
 use super::random::{Random, last_name};
-use super::schema::Tables;
+use super::schema::TpccTables;
 use ankerdb_engine::{Cell, Database, Decimal, Error, Isolation, Result, Session, SqlState, Table, Value};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
@@ -64,8 +64,8 @@ pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// Creates the tables and fills them. The expected total of rows is an estimate (order lines are random);
 /// the last call to `progress` says that all are done. 57014 if `progress` ends it.
-pub fn load(database: &Database, options: &LoadOptions, progress: Progress<'_>) -> Result<Tables> {
-    let tables = Tables::create(database)?;
+pub fn load(database: &Database, options: &LoadOptions, progress: Progress<'_>) -> Result<TpccTables> {
+    let tables = TpccTables::create(database)?;
     let job = Job {
         tables: &tables,
         options,
@@ -113,7 +113,7 @@ fn units(warehouses: i32) -> Vec<Unit> {
 }
 
 struct Job<'a> {
-    tables: &'a Tables,
+    tables: &'a TpccTables,
     options: &'a LoadOptions,
     units: Vec<Unit>,
     next: AtomicUsize,

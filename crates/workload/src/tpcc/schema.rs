@@ -212,7 +212,7 @@ table! {
 pub const PRIMARY: IndexPosition = IndexPosition(0);
 
 /// Handles of the nine tables in one database, so that procedures look up no names.
-pub struct Tables {
+pub struct TpccTables {
     /// WAREHOUSE
     pub warehouse: Arc<Table>,
     /// DISTRICT
@@ -237,9 +237,9 @@ pub struct Tables {
     pub orders_by_customer: IndexPosition,
 }
 
-impl Tables {
+impl TpccTables {
     /// Creates the nine tables. 42P07 if one exists.
-    pub fn create(database: &Database) -> Result<Tables> {
+    pub fn create(database: &Database) -> Result<TpccTables> {
         for definition in [
             warehouse::definition(),
             district::definition(),
@@ -253,15 +253,15 @@ impl Tables {
         ] {
             database.create_table(definition)?;
         }
-        Tables::open(database)
+        TpccTables::open(database)
     }
 
     /// Finds the nine tables. 42P01 or 42704 if one, or an index, is missing.
-    pub fn open(database: &Database) -> Result<Tables> {
+    pub fn open(database: &Database) -> Result<TpccTables> {
         let catalog = database.catalog();
         let customer = catalog.table(customer::NAME)?;
         let orders = catalog.table(orders::NAME)?;
-        Ok(Tables {
+        Ok(TpccTables {
             warehouse: catalog.table(warehouse::NAME)?,
             district: catalog.table(district::NAME)?,
             history: catalog.table(history::NAME)?,

@@ -20,7 +20,7 @@ pub use stock_level::StockLevelOutput;
 
 use super::input::{CustomerInput, Input};
 use super::key::KeyBuffer;
-use super::schema::{PRIMARY, Tables, customer};
+use super::schema::{PRIMARY, TpccTables, customer};
 use ankerdb_engine::{
     ColumnSet, Database, Direction, Error, Isolation, KeyBatch, KeyRange, Result, RowId, Session, SqlState,
     Table, Transaction,
@@ -48,7 +48,7 @@ pub enum Outcome {
 
 /// One client: a session and its buffers.
 pub struct Terminal {
-    tables: Arc<Tables>,
+    tables: Arc<TpccTables>,
     session: Session,
     isolation: Isolation,
     /// Whether a commit returns when it is on disk.
@@ -65,7 +65,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// A client with a session of its own.
-    pub fn new(database: &Database, tables: Arc<Tables>, isolation: Isolation) -> Terminal {
+    pub fn new(database: &Database, tables: Arc<TpccTables>, isolation: Isolation) -> Terminal {
         let session = database.session();
         Terminal {
             tables,
@@ -151,7 +151,7 @@ fn missing_row(table: &Table) -> Error {
 /// A procedure at work.
 struct Procedure<'a> {
     transaction: &'a mut Transaction,
-    tables: &'a Tables,
+    tables: &'a TpccTables,
     key: &'a mut KeyBuffer,
     /// Items that Stock-Level looks at.
     items: &'a mut Vec<i32>,

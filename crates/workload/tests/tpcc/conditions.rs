@@ -9,7 +9,7 @@ use ankerdb_workload::tpcc::input::Access;
 use ankerdb_workload::tpcc::key::KeyBuffer;
 use ankerdb_workload::tpcc::mix::Mix;
 use ankerdb_workload::tpcc::schema::{
-    PRIMARY, Tables, customer, district, history, order_line, orders, warehouse,
+    PRIMARY, TpccTables, customer, district, history, order_line, orders, warehouse,
 };
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -47,7 +47,7 @@ fn consistency_survives_concurrent_transactions_and_each_violation_is_found() {
     }
 }
 
-type Damage = fn(&Tables, &mut Transaction) -> Result<()>;
+type Damage = fn(&TpccTables, &mut Transaction) -> Result<()>;
 
 /// For each clause a change that violates it, and which clauses are violated then: some imply each other.
 const DAMAGES: &[(&[&str], Damage)] = &[

@@ -3,7 +3,7 @@
 use ankerdb_engine::{ColumnSet, Database, Isolation, Result, RowId, Table, Transaction, Value};
 use ankerdb_workload::tpcc::input::Input;
 use ankerdb_workload::tpcc::load::{LoadOptions, load};
-use ankerdb_workload::tpcc::schema::{PRIMARY, Tables};
+use ankerdb_workload::tpcc::schema::{PRIMARY, TpccTables};
 use ankerdb_workload::tpcc::transactions::{Outcome, Terminal};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 pub(crate) struct World {
     pub database: Database,
-    pub tables: Arc<Tables>,
+    pub tables: Arc<TpccTables>,
 }
 
 pub(crate) fn loaded(threads: usize) -> World {

@@ -1,6 +1,8 @@
 //! The sums that the conditions compare, over the tables by warehouse, district, customer and order.
 
-use crate::tpcc::schema::{Tables, customer, district, history, new_order, order_line, orders, warehouse};
+use crate::tpcc::schema::{
+    TpccTables, customer, district, history, new_order, order_line, orders, warehouse,
+};
 use ankerdb_engine::{Cell, ColumnSet, Result, RowReader, Table, Transaction};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -91,7 +93,7 @@ fn element<T: Copy + Default>(list: &mut Vec<T>, number: i32) -> &mut T {
 
 impl Image {
     /// Reads everything as of the transaction's timestamp.
-    pub(super) fn read(transaction: &mut Transaction, tables: &Tables) -> Result<Image> {
+    pub(super) fn read(transaction: &mut Transaction, tables: &TpccTables) -> Result<Image> {
         let mut image = Image::default();
         image.read_warehouses(transaction, &tables.warehouse)?;
         image.read_districts(transaction, &tables.district)?;
