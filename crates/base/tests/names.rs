@@ -13,8 +13,6 @@ const USUAL: usize = 2;
 const KNOWN: &[(&str, usize)] = &[
     ("Event", 3),
     ("Failure", 3),
-    ("Format", 3),
-    ("Header", 3),
     ("Known", 3),
     ("Order", 4),
     ("Outcome", 4),

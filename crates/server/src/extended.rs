@@ -8,7 +8,7 @@
 use crate::connection::Connection;
 use crate::frontend::{Bind, Target};
 use crate::portal::{NamedStatement, Portal, PortalState, declared_types};
-use crate::rows::{Format, Progress, RunningRows, send_description};
+use crate::rows::{Progress, RunningRows, WireFormat, send_description};
 use crate::wire::Served;
 use ankerdb_base::{Error, SqlState};
 use ankerdb_sql::{Outcome, Statement, TransactionStatus};
@@ -112,15 +112,15 @@ impl Connection {
     /// A cursor that DECLARE made is a portal, too.
     fn describe_cursor(&mut self, name: &str) -> Served {
         let (columns, is_binary) = self.session.cursor_output(name).ok_or_else(|| unknown_portal(name))?;
-        let format = if is_binary { Format::Binary } else { Format::Text };
+        let format = if is_binary { WireFormat::Binary } else { WireFormat::Text };
         send_description(&mut self.wire, &columns, &vec![format; columns.len()])
     }
 
     /// Before Bind the formats are not known; they are announced as text.
-    fn describe_output(&mut self, statement: &NamedStatement, formats: Option<Vec<Format>>) -> Served {
+    fn describe_output(&mut self, statement: &NamedStatement, formats: Option<Vec<WireFormat>>) -> Served {
         match statement.output() {
             Some(columns) => {
-                let formats = formats.unwrap_or_else(|| vec![Format::Text; columns.len()]);
+                let formats = formats.unwrap_or_else(|| vec![WireFormat::Text; columns.len()]);
                 send_description(&mut self.wire, columns, &formats)
             }
             None => self.wire.send(&NoData::new()),
@@ -188,7 +188,11 @@ impl Connection {
     }
 
     /// Finishes everything but rows, which are returned.
-    fn run_outcome(&mut self, outcome: Outcome, formats: Vec<Format>) -> Served<Option<Box<RunningRows>>> {
+    fn run_outcome(
+        &mut self,
+        outcome: Outcome,
+        formats: Vec<WireFormat>,
+    ) -> Served<Option<Box<RunningRows>>> {
         let tag = match outcome {
             Outcome::Rows(rows) => return Ok(Some(Box::new(RunningRows::new(rows, formats)))),
             Outcome::Command(tag) => tag,

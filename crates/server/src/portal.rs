@@ -2,7 +2,7 @@
 
 use crate::binary;
 use crate::frontend::{Bind, utf8};
-use crate::rows::{Format, RunningRows, expand_formats};
+use crate::rows::{RunningRows, WireFormat, expand_formats};
 use crate::types::{declared_type, wire_type};
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_sql::{OutputColumn, Prepared};
@@ -60,7 +60,7 @@ impl NamedStatement {
         })
     }
 
-    fn result_formats(&self, bind: &Bind<'_>) -> Result<Vec<Format>> {
+    fn result_formats(&self, bind: &Bind<'_>) -> Result<Vec<WireFormat>> {
         let columns = self.output().map_or(0, <[OutputColumn]>::len);
         if self.output().is_none() {
             return Ok(Vec::new());
@@ -83,10 +83,10 @@ fn violation(message: String) -> Error {
     Error::new(SqlState::ProtocolViolation, message)
 }
 
-fn parameter(bytes: &[u8], data_type: DataType, format: Format) -> Result<Value> {
+fn parameter(bytes: &[u8], data_type: DataType, format: WireFormat) -> Result<Value> {
     match format {
-        Format::Binary => binary::decode(bytes, data_type),
-        Format::Text => {
+        WireFormat::Binary => binary::decode(bytes, data_type),
+        WireFormat::Text => {
             let text = utf8(bytes)?;
             parse_text(unconstrained(data_type, text), text)
         }
@@ -111,7 +111,7 @@ fn unconstrained(data_type: DataType, text: &str) -> DataType {
 pub(crate) struct Portal {
     pub statement: NamedStatement,
     pub parameters: Vec<Value>,
-    pub formats: Vec<Format>,
+    pub formats: Vec<WireFormat>,
     pub state: PortalState,
 }
 

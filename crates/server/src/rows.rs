@@ -12,16 +12,16 @@ use pgwire::messages::data::{FieldDescription, RowDescription};
 
 /// How one column's values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum WireFormat {
     Text,
     Binary,
 }
 
-impl Format {
-    pub(crate) fn from_code(code: i16) -> Result<Format> {
+impl WireFormat {
+    pub(crate) fn from_code(code: i16) -> Result<WireFormat> {
         match code {
-            0 => Ok(Format::Text),
-            1 => Ok(Format::Binary),
+            0 => Ok(WireFormat::Text),
+            1 => Ok(WireFormat::Binary),
             other => {
                 Err(Error::new(SqlState::InvalidParameterValue, format!("unsupported format code: {other}")))
             }
@@ -34,17 +34,19 @@ impl Format {
 }
 
 /// The formats of all columns: none named means text, one is for all, otherwise one for each.
-pub(crate) fn expand_formats(codes: &[i16], columns: usize) -> Option<Result<Vec<Format>>> {
+pub(crate) fn expand_formats(codes: &[i16], columns: usize) -> Option<Result<Vec<WireFormat>>> {
     match codes {
-        [] => Some(Ok(vec![Format::Text; columns])),
-        [code] => Some(Format::from_code(*code).map(|format| vec![format; columns])),
-        codes if codes.len() == columns => Some(codes.iter().map(|&code| Format::from_code(code)).collect()),
+        [] => Some(Ok(vec![WireFormat::Text; columns])),
+        [code] => Some(WireFormat::from_code(*code).map(|format| vec![format; columns])),
+        codes if codes.len() == columns => {
+            Some(codes.iter().map(|&code| WireFormat::from_code(code)).collect())
+        }
         _ => None,
     }
 }
 
 /// Announces the columns of a result.
-pub(crate) fn send_description(wire: &mut Wire, columns: &[OutputColumn], formats: &[Format]) -> Served {
+pub(crate) fn send_description(wire: &mut Wire, columns: &[OutputColumn], formats: &[WireFormat]) -> Served {
     let fields = columns.iter().zip(formats).map(|(column, format)| {
         let described = wire_type(column.data_type);
         let (oid, size, modifier) = (described.oid, described.size, described.modifier);
@@ -58,7 +60,7 @@ pub(crate) fn send_description(wire: &mut Wire, columns: &[OutputColumn], format
 pub(crate) struct RunningRows {
     rows: ResultRows,
     types: Vec<DataType>,
-    formats: Vec<Format>,
+    formats: Vec<WireFormat>,
     fetched: Batch,
     /// The first row of `fetched` that was not sent.
     next: usize,
@@ -74,7 +76,7 @@ pub(crate) enum Progress {
 }
 
 impl RunningRows {
-    pub(crate) fn new(rows: ResultRows, formats: Vec<Format>) -> RunningRows {
+    pub(crate) fn new(rows: ResultRows, formats: Vec<WireFormat>) -> RunningRows {
         let types = rows.columns().iter().map(|column| column.data_type).collect();
         RunningRows { rows, types, formats, fetched: Batch::default(), next: 0, scratch: String::new() }
     }
@@ -129,7 +131,7 @@ fn patch_length(out: &mut BytesMut, at: usize) -> Result<()> {
 fn push_value(
     value: ValueRef<'_>,
     data_type: DataType,
-    format: Format,
+    format: WireFormat,
     scratch: &mut String,
     out: &mut BytesMut,
 ) -> Result<()> {
@@ -140,8 +142,8 @@ fn push_value(
     let start = out.len();
     out.put_u32(0);
     match format {
-        Format::Binary => binary::encode(value, data_type, out)?,
-        Format::Text => {
+        WireFormat::Binary => binary::encode(value, data_type, out)?,
+        WireFormat::Text => {
             scratch.clear();
             format_text(value, data_type, scratch);
             out.put_slice(scratch.as_bytes());
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn formats_expand_by_the_protocol_rules() {
-        use Format::{Binary, Text};
+        use WireFormat::{Binary, Text};
         assert_eq!(expand_formats(&[], 2).unwrap().unwrap(), [Text, Text]);
         assert_eq!(expand_formats(&[1], 2).unwrap().unwrap(), [Binary, Binary]);
         assert_eq!(expand_formats(&[1, 0], 2).unwrap().unwrap(), [Binary, Text]);
@@ -169,8 +171,9 @@ mod tests {
     #[test]
     fn values_carry_their_length() {
         let (mut out, mut scratch) = (BytesMut::new(), String::new());
-        push_value(ValueRef::Null, DataType::Text, Format::Text, &mut scratch, &mut out).unwrap();
-        push_value(ValueRef::Integer(5), DataType::Integer, Format::Binary, &mut scratch, &mut out).unwrap();
+        push_value(ValueRef::Null, DataType::Text, WireFormat::Text, &mut scratch, &mut out).unwrap();
+        push_value(ValueRef::Integer(5), DataType::Integer, WireFormat::Binary, &mut scratch, &mut out)
+            .unwrap();
         assert_eq!(&out[..], b"\xff\xff\xff\xff\0\0\0\x04\0\0\0\x05");
     }
 }

@@ -1,7 +1,7 @@
 //! Simple query protocol: a string of statements, results as text.
 
 use crate::connection::Connection;
-use crate::rows::{Format, Progress, RunningRows, send_description};
+use crate::rows::{Progress, RunningRows, WireFormat, send_description};
 use crate::wire::Served;
 use ankerdb_base::Error;
 use ankerdb_sql::{Outcome, Prepared, ResultRows, Statement, TransactionStatus};
@@ -68,7 +68,7 @@ impl Connection {
     }
 
     fn send_all(&mut self, rows: ResultRows) -> Served<String> {
-        let format = if rows.is_binary() { Format::Binary } else { Format::Text };
+        let format = if rows.is_binary() { WireFormat::Binary } else { WireFormat::Text };
         let formats = vec![format; rows.columns().len()];
         send_description(&mut self.wire, rows.columns(), &formats)?;
         match RunningRows::new(rows, formats).send(&mut self.wire, usize::MAX)? {

@@ -90,7 +90,7 @@ pub(super) fn push_field(value: &str, force: bool, options: &CopyOptions, out: &
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::Format;
+    use super::super::options::CopyFormat;
     use super::*;
 
     fn fields(record: &str, options: &CopyOptions) -> Result<Vec<(String, bool)>> {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn quotes_hold_delimiters_newlines_and_quotes() {
-        let csv = CopyOptions::new(Format::Csv);
+        let csv = CopyOptions::new(CopyFormat::Csv);
         let record = "1,\"a,\"\"b\"\"\nc\",,\"\",x\"y,\"z";
         let expected = [field("1", false), field("a,\"b\"\nc", true), field("", false), field("", true)];
         let last = field("xy,z", true);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_is_written_comes_back() {
-        let csv = CopyOptions::new(Format::Csv);
+        let csv = CopyOptions::new(CopyFormat::Csv);
         let odd =
             CopyOptions { delimiter: b'|', quote: b'\'', escape: b'\\', null: "-".into(), ..csv.clone() };
         for options in [csv, odd] {

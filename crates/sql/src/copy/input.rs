@@ -2,7 +2,7 @@
 
 use super::file::{SourceFile, open_source};
 use super::lines::LineSplitter;
-use super::options::{CopyOptions, Format, Header};
+use super::options::{CopyFormat, CopyOptions, HeaderLine};
 use super::parquet::{Bounds, FileReader, ParquetRows, Spool};
 use super::parts::Parts;
 use super::row::RowValues;
@@ -60,7 +60,7 @@ struct Loader {
     /// Rows that this thread has stored.
     rows: usize,
     /// What the first line is, until it has come.
-    header: Header,
+    header: HeaderLine,
     /// Whether the line that ends the data was seen.
     ended: bool,
     way: Way,
@@ -120,10 +120,10 @@ impl CopyIn {
         let (folder, options) = (session.copy_folder(), &loader.shape.options);
         let (mut source, mut whole) = (None, None);
         match (options.format, file) {
-            (Format::Parquet, Some(name)) => {
+            (CopyFormat::Parquet, Some(name)) => {
                 whole = Some(WholeFile::There(open_source(folder.as_deref(), name)?));
             }
-            (Format::Parquet, None) => whole = Some(WholeFile::Coming(Spool::new()?)),
+            (CopyFormat::Parquet, None) => whole = Some(WholeFile::Coming(Spool::new()?)),
             (_, Some(name)) => {
                 source = Some(SourceFile::open(folder.as_deref(), name, options.compression)?);
             }
@@ -157,7 +157,7 @@ impl CopyIn {
     /// Whether the data is in the protocol's binary form, whose rows the caller reads and hands to
     /// [`push_row`](Self::push_row).
     pub fn is_binary(&self) -> bool {
-        self.loader.shape.options.format == Format::Binary
+        self.loader.shape.options.format == CopyFormat::Binary
     }
 
     /// The types of a row's fields.
@@ -298,16 +298,16 @@ impl Loader {
         if self.ended {
             return Ok(());
         }
-        match std::mem::replace(&mut self.header, Header::None) {
-            Header::None => {}
-            Header::Names => return Ok(()),
-            Header::Match => return self.reader.check_header(line),
+        match std::mem::replace(&mut self.header, HeaderLine::None) {
+            HeaderLine::None => {}
+            HeaderLine::Names => return Ok(()),
+            HeaderLine::Match => return self.reader.check_header(line),
         }
         if line == text::END_OF_DATA.as_bytes() {
             self.ended = true;
             return Ok(());
         }
-        if self.shape.options.format == Format::Csv {
+        if self.shape.options.format == CopyFormat::Csv {
             self.line += memchr::memchr_iter(b'\n', line).count();
         }
         self.choose_way();
@@ -375,7 +375,8 @@ impl Loader {
         let shape = &self.shape;
         self.way = Way::Loads;
         // Sequences count in the order of lines; and rows that come as values have been read already.
-        if shape.defaults.are_constants() && !matches!(shape.options.format, Format::Binary | Format::Parquet)
+        if shape.defaults.are_constants()
+            && !matches!(shape.options.format, CopyFormat::Binary | CopyFormat::Parquet)
         {
             let skipped = std::mem::take(&mut self.skipped);
             let mut parts = Parts::start(shape.clone(), self.interrupt.clone(), skipped);

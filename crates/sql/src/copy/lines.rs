@@ -1,6 +1,6 @@
 //! Cutting a stream of bytes into lines, or CSV records, wherever the pieces were cut.
 
-use super::options::{CopyOptions, Format};
+use super::options::{CopyFormat, CopyOptions};
 use ankerdb_engine::{Error, Result, SqlState};
 use memchr::{memchr, memchr2};
 
@@ -9,7 +9,7 @@ const LINE_BYTES_MAX: usize = 1 << 30;
 
 /// Collects data and gives out whole lines. A newline inside of CSV quotes, or behind a backslash in text, is data.
 pub(super) struct LineSplitter {
-    format: Format,
+    format: CopyFormat,
     quote: u8,
     escape: u8,
     buffer: Vec<u8>,
@@ -55,8 +55,8 @@ impl LineSplitter {
     /// The next whole line, without its end.
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         let end = match self.format {
-            Format::Text | Format::Binary | Format::Parquet => self.text_end(),
-            Format::Csv => self.csv_end(),
+            CopyFormat::Text | CopyFormat::Binary | CopyFormat::Parquet => self.text_end(),
+            CopyFormat::Csv => self.csv_end(),
         }?;
         let line = &self.buffer[self.start..end];
         self.start = end + 1;
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn pieces_may_be_cut_anywhere() {
-        let text = CopyOptions::new(Format::Text);
-        let csv = CopyOptions::new(Format::Csv);
-        let backslash = CopyOptions { escape: b'\\', ..CopyOptions::new(Format::Csv) };
+        let text = CopyOptions::new(CopyFormat::Text);
+        let csv = CopyOptions::new(CopyFormat::Csv);
+        let backslash = CopyOptions { escape: b'\\', ..CopyOptions::new(CopyFormat::Csv) };
         for piece in 1..20 {
             let (lines, rest, _) = split(&text, b"a\tb\r\nc\\\nd\\\\\n\nlast", piece);
             assert_eq!((lines, rest.as_str()), (vec!["a\tb".into(), "c\\\nd\\\\".into(), "".into()], "last"));

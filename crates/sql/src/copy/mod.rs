@@ -40,7 +40,7 @@ pub use output::{CopyOut, Lines};
 use crate::{Outcome, SqlSession};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
-use options::{Compression, CopyOptions, Format};
+use options::{Compression, CopyFormat, CopyOptions};
 
 /// Begins a COPY. The returned [`CopyIn`] or [`CopyOut`] does the rest.
 pub(crate) fn start(session: &mut SqlSession, statement: &Statement) -> Result<Outcome> {
@@ -50,7 +50,7 @@ pub(crate) fn start(session: &mut SqlSession, statement: &Statement) -> Result<O
     let file = file_of(target)?;
     let options = CopyOptions::read(options, legacy_options, *to)?;
     if file.is_none()
-        && options.format != Format::Parquet
+        && options.format != CopyFormat::Parquet
         && options.compression.is_some_and(|compression| compression != Compression::None)
     {
         let message = "COPY COMPRESSION is for files on the server";

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 /// How lines are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Format {
+pub(super) enum CopyFormat {
     Text,
     Csv,
     /// Values in the protocol's binary form, which this crate does not know: its caller writes and reads them.
@@ -17,20 +17,20 @@ pub(super) enum Format {
     Parquet,
 }
 
-impl Format {
+impl CopyFormat {
     /// What errors call the format, if it has no lines.
     fn mode_without_lines(self) -> Option<&'static str> {
         match self {
-            Format::Text | Format::Csv => None,
-            Format::Binary => Some("BINARY"),
-            Format::Parquet => Some("PARQUET"),
+            CopyFormat::Text | CopyFormat::Csv => None,
+            CopyFormat::Binary => Some("BINARY"),
+            CopyFormat::Parquet => Some("PARQUET"),
         }
     }
 }
 
 /// What the first line is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Header {
+pub(super) enum HeaderLine {
     /// A row like all others.
     None,
     /// The names of columns, which are not looked at.
@@ -85,10 +85,10 @@ pub(super) enum Verbosity {
 /// All options of the data's format.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct CopyOptions {
-    pub format: Format,
+    pub format: CopyFormat,
     pub delimiter: u8,
     pub null: String,
-    pub header: Header,
+    pub header: HeaderLine,
     pub on_error: OnError,
     /// If it was said.
     pub compression: Option<Compression>,
@@ -111,10 +111,10 @@ pub(super) struct CopyOptions {
 /// The options as they are written, before defaults.
 #[derive(Default)]
 struct Written {
-    format: Option<Format>,
+    format: Option<CopyFormat>,
     delimiter: Option<char>,
     null: Option<String>,
-    header: Option<Header>,
+    header: Option<HeaderLine>,
     on_error: Option<bool>,
     reject_limit: Option<usize>,
     verbosity: Option<Verbosity>,
@@ -132,16 +132,16 @@ struct Written {
 
 impl CopyOptions {
     /// Text or CSV with all defaults.
-    pub(super) fn new(format: Format) -> CopyOptions {
+    pub(super) fn new(format: CopyFormat) -> CopyOptions {
         let (delimiter, null) = match format {
-            Format::Text | Format::Binary | Format::Parquet => (b'\t', "\\N"),
-            Format::Csv => (b',', ""),
+            CopyFormat::Text | CopyFormat::Binary | CopyFormat::Parquet => (b'\t', "\\N"),
+            CopyFormat::Csv => (b',', ""),
         };
         CopyOptions {
             format,
             delimiter,
             null: null.to_owned(),
-            header: Header::None,
+            header: HeaderLine::None,
             on_error: OnError::Stop,
             compression: None,
             parquet: ParquetOptions::default(),
@@ -165,7 +165,7 @@ impl CopyOptions {
         let wrong_way = match to {
             true => [("MATCH_BY", seen.contains("match_by")), ("", false)],
             false => {
-                let is_packed = options.format == Format::Parquet && seen.contains("compression");
+                let is_packed = options.format == CopyFormat::Parquet && seen.contains("compression");
                 [("ROW_GROUP_SIZE", seen.contains("row_group_size")), ("COMPRESSION", is_packed)]
             }
         };
@@ -177,7 +177,7 @@ impl CopyOptions {
     }
 
     fn check(&self, to: bool) -> Result<()> {
-        let csv = self.format == Format::Csv;
+        let csv = self.format == CopyFormat::Csv;
         if matches!(self.delimiter, b'\n' | b'\r') {
             return invalid("COPY delimiter cannot be newline or carriage return");
         }
@@ -196,7 +196,7 @@ impl CopyOptions {
         if csv && self.null.as_bytes().contains(&self.quote) {
             return invalid("CSV quote character must not appear in the NULL specification");
         }
-        if self.header == Header::Match && to {
+        if self.header == HeaderLine::Match && to {
             let message = "cannot use \"match\" with HEADER in COPY TO";
             return Err(Error::new(SqlState::FeatureNotSupported, message));
         }
@@ -284,10 +284,10 @@ impl Written {
     fn set_format(&mut self, name: &str) -> Result<()> {
         self.once("format")?;
         self.format = Some(match name.to_ascii_lowercase().as_str() {
-            "text" => Format::Text,
-            "csv" => Format::Csv,
-            "binary" => Format::Binary,
-            "parquet" => Format::Parquet,
+            "text" => CopyFormat::Text,
+            "csv" => CopyFormat::Csv,
+            "binary" => CopyFormat::Binary,
+            "parquet" => CopyFormat::Parquet,
             _ => return invalid(format!("COPY format \"{name}\" not recognized")),
         });
         Ok(())
@@ -304,7 +304,7 @@ impl Written {
     }
 
     fn set_header(&mut self, header: bool) -> Result<()> {
-        self.header = Some(if header { Header::Names } else { Header::None });
+        self.header = Some(if header { HeaderLine::Names } else { HeaderLine::None });
         self.once("header")
     }
 
@@ -314,7 +314,7 @@ impl Written {
         let said = value.as_deref();
         match name {
             "header" => {
-                self.header = Some(Header::Match);
+                self.header = Some(HeaderLine::Match);
                 self.once("header")
             }
             "force_quote" => {
@@ -394,7 +394,7 @@ impl Written {
         })
     }
 
-    fn on_error(&self, format: Format) -> Result<OnError> {
+    fn on_error(&self, format: CopyFormat) -> Result<OnError> {
         if self.on_error == Some(true)
             && let Some(mode) = format.mode_without_lines()
         {
@@ -434,9 +434,9 @@ impl Written {
     }
 
     fn complete(self) -> Result<CopyOptions> {
-        let format = self.format.unwrap_or(Format::Text);
-        let header = self.header.unwrap_or(Header::None);
-        let has_header = header != Header::None;
+        let format = self.format.unwrap_or(CopyFormat::Text);
+        let header = self.header.unwrap_or(HeaderLine::None);
+        let has_header = header != HeaderLine::None;
         let on_error = self.on_error(format)?;
         for (name, given) in [
             ("quote", self.quote.is_some()),
@@ -445,7 +445,7 @@ impl Written {
             ("FORCE_NOT_NULL", !self.force_not_null.is_empty()),
             ("FORCE_NULL", !self.force_null.is_empty()),
         ] {
-            if given && format != Format::Csv {
+            if given && format != CopyFormat::Csv {
                 return invalid(format!("COPY {name} requires CSV mode"));
             }
         }
@@ -461,13 +461,13 @@ impl Written {
         for (name, given) in
             [("ROW_GROUP_SIZE", self.group_rows.is_some()), ("MATCH_BY", self.match_by.is_some())]
         {
-            if given && format != Format::Parquet {
+            if given && format != CopyFormat::Parquet {
                 return invalid(format!("COPY {name} requires PARQUET mode"));
             }
         }
         let (compression, parquet) = match format {
             // Its pages are packed, not the whole.
-            Format::Parquet => (Some(Compression::None), self.parquet()?),
+            CopyFormat::Parquet => (Some(Compression::None), self.parquet()?),
             _ => (self.compression()?, ParquetOptions::default()),
         };
         let defaults = CopyOptions::new(format);
@@ -545,12 +545,13 @@ mod tests {
 
     #[test]
     fn both_syntaxes_say_the_same() {
-        let csv = CopyOptions { header: Header::Names, delimiter: b';', ..CopyOptions::new(Format::Csv) };
+        let csv =
+            CopyOptions { header: HeaderLine::Names, delimiter: b';', ..CopyOptions::new(CopyFormat::Csv) };
         assert_eq!(read("COPY t FROM STDIN WITH (FORMAT csv, HEADER, DELIMITER ';')").unwrap(), csv);
         assert_eq!(read("COPY t FROM STDIN DELIMITER ';' CSV HEADER").unwrap(), csv);
-        assert_eq!(read("COPY t FROM STDIN").unwrap(), CopyOptions::new(Format::Text));
+        assert_eq!(read("COPY t FROM STDIN").unwrap(), CopyOptions::new(CopyFormat::Text));
         let tab = read(r"COPY t FROM stdin WITH DELIMITER AS E'\t' NULL AS E'\\N'").unwrap();
-        assert_eq!(tab, CopyOptions::new(Format::Text));
+        assert_eq!(tab, CopyOptions::new(CopyFormat::Text));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! COPY table TO STDOUT and COPY (query) TO STDOUT: a query's rows, written as lines.
 
 use super::file::TargetFile;
-use super::options::{CopyOptions, Format, Header};
+use super::options::{CopyFormat, CopyOptions, HeaderLine};
 use super::parquet::FileWriter;
 use super::targets::check_copied;
 use super::{csv, text};
@@ -96,7 +96,7 @@ impl CopyOut {
         };
         let prepared = session.prepare(statement, &[])?;
         let create = |name: &str| match options.format {
-            Format::Parquet => TargetFile::replace(session.copy_folder().as_deref(), name),
+            CopyFormat::Parquet => TargetFile::replace(session.copy_folder().as_deref(), name),
             _ => TargetFile::create(session.copy_folder().as_deref(), name, options.compression),
         };
         let file = file.map(create).transpose()?;
@@ -115,7 +115,9 @@ impl CopyOut {
         file: Option<TargetFile>,
     ) -> Result<CopyOut> {
         let parquet = match options.format {
-            Format::Parquet => Some(FileWriter::new(rows.columns(), &options.parquet, interrupt.clone())?),
+            CopyFormat::Parquet => {
+                Some(FileWriter::new(rows.columns(), &options.parquet, interrupt.clone())?)
+            }
             _ => None,
         };
         let forced = forced(rows.columns(), &options.force_quote)?;
@@ -125,7 +127,7 @@ impl CopyOut {
             is_plain: !force_quote && !options.force_quote_all && is_plain(column.data_type, &options),
         };
         let fields = rows.columns().iter().zip(forced).map(field).collect();
-        let (header, batch) = (options.header != Header::None, Batch::default());
+        let (header, batch) = (options.header != HeaderLine::None, Batch::default());
         let scratch = String::new();
         Ok(CopyOut {
             rows,
@@ -149,7 +151,7 @@ impl CopyOut {
 
     /// Whether the caller writes values in the protocol's binary form, of [`next_rows`](Self::next_rows).
     pub fn is_binary(&self) -> bool {
-        self.options.format == Format::Binary
+        self.options.format == CopyFormat::Binary
     }
 
     /// The types of the columns.
@@ -269,10 +271,10 @@ impl CopyOut {
 
     fn push_field(&self, value: &str, force_quote: bool, out: &mut String) {
         match self.options.format {
-            Format::Text | Format::Binary | Format::Parquet => {
+            CopyFormat::Text | CopyFormat::Binary | CopyFormat::Parquet => {
                 text::escape(value, self.options.delimiter, out)
             }
-            Format::Csv => csv::push_field(value, force_quote, &self.options, out),
+            CopyFormat::Csv => csv::push_field(value, force_quote, &self.options, out),
         }
     }
 
@@ -287,8 +289,8 @@ impl CopyOut {
 /// the usual delimiters are.
 fn is_plain(data_type: DataType, options: &CopyOptions) -> bool {
     let is_usual = matches!(options.delimiter, b'\t' | b',' | b';' | b'|');
-    let is_unquoted =
-        options.format != Format::Csv || (options.null.is_empty() && matches!(options.quote, b'"' | b'\''));
+    let is_unquoted = options.format != CopyFormat::Csv
+        || (options.null.is_empty() && matches!(options.quote, b'"' | b'\''));
     let has_signs_only = matches!(
         data_type,
         DataType::Boolean

@@ -1,7 +1,7 @@
 //! How lines of a COPY are read: what all of them have in common, and what each thread that reads them has for itself.
 
 use super::field::{Parsed, parse_field};
-use super::options::{CopyOptions, Format, OnError};
+use super::options::{CopyFormat, CopyOptions, OnError};
 use super::row::{Row, RowValues};
 use super::skipped::Skipped;
 use super::targets::Target;
@@ -76,7 +76,7 @@ impl Defaults {
 impl Shape {
     /// Names a line.
     pub(super) fn at(&self, number: usize) -> String {
-        let what = if self.options.format == Format::Parquet { "row" } else { "line" };
+        let what = if self.options.format == CopyFormat::Parquet { "row" } else { "line" };
         format!("COPY {}, {what} {number}", self.table.name())
     }
 
@@ -185,10 +185,10 @@ impl LineReader {
         for target in &shape.columns {
             let before = rest.unwrap_or_default();
             let is_there = match shape.options.format {
-                Format::Text | Format::Binary | Format::Parquet => {
+                CopyFormat::Text | CopyFormat::Binary | CopyFormat::Parquet => {
                     self.read_text((&mut rest, line), target, row)
                 }
-                Format::Csv => self.read_csv((&mut rest, line), target, row),
+                CopyFormat::Csv => self.read_csv((&mut rest, line), target, row),
             };
             match is_there {
                 Ok(true) => {}
@@ -271,13 +271,13 @@ impl LineReader {
         let (mut rest, mut names) = (Some(line), Vec::new());
         while rest.is_some() {
             let field = match shape.options.format {
-                Format::Text | Format::Binary | Format::Parquet => {
+                CopyFormat::Text | CopyFormat::Binary | CopyFormat::Parquet => {
                     match text::next_field(&mut rest, shape.options.delimiter) {
                         Some(field) => text::unescape(field, &mut self.scratch).map(str::to_owned),
                         None => break,
                     }
                 }
-                Format::Csv => match csv::next_field(&mut rest, &shape.options, &mut self.scratch) {
+                CopyFormat::Csv => match csv::next_field(&mut rest, &shape.options, &mut self.scratch) {
                     Some(field) => field.map(|field| field.text.to_owned()),
                     None => break,
                 },

@@ -95,9 +95,9 @@ impl Explained<'_> {
     /// The rows of the result.
     pub(crate) fn rows(&self) -> Vec<String> {
         match self.options.format {
-            options::Format::Text => text::lines(self),
-            options::Format::Json => vec![document::json(self)],
-            options::Format::Yaml => vec![document::yaml(self)],
+            options::ExplainFormat::Text => text::lines(self),
+            options::ExplainFormat::Json => vec![document::json(self)],
+            options::ExplainFormat::Yaml => vec![document::yaml(self)],
         }
     }
 }

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{Expr, UtilityOption, Value};
 
 /// The form of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Format {
+pub(super) enum ExplainFormat {
     #[default]
     Text,
     Json,
@@ -22,7 +22,7 @@ pub(crate) struct ExplainOptions {
     pub settings: bool,
     pub timing: bool,
     pub summary: bool,
-    pub(super) format: Format,
+    pub(super) format: ExplainFormat,
 }
 
 /// What was said of the options that depend on others.
@@ -79,8 +79,8 @@ impl ExplainOptions {
     /// The type of the result's column.
     pub(crate) fn result_type(&self) -> DataType {
         match self.format {
-            Format::Text | Format::Yaml => DataType::Text,
-            Format::Json => DataType::Json,
+            ExplainFormat::Text | ExplainFormat::Yaml => DataType::Text,
+            ExplainFormat::Json => DataType::Json,
         }
     }
 }
@@ -105,14 +105,14 @@ fn flag(name: &str, argument: Option<&Expr>) -> Result<bool> {
     }
 }
 
-fn format(argument: Option<&Expr>) -> Result<Format> {
+fn format(argument: Option<&Expr>) -> Result<ExplainFormat> {
     let Some(written) = argument.map(word) else {
         return Err(Error::new(SqlState::SyntaxError, "format requires a parameter"));
     };
     match written.as_str() {
-        "text" => Ok(Format::Text),
-        "json" => Ok(Format::Json),
-        "yaml" => Ok(Format::Yaml),
+        "text" => Ok(ExplainFormat::Text),
+        "json" => Ok(ExplainFormat::Json),
+        "yaml" => Ok(ExplainFormat::Yaml),
         "xml" => Err(not_supported("EXPLAIN (FORMAT XML)")),
         _ => {
             let message = format!("unrecognized value for EXPLAIN option \"format\": \"{written}\"");
