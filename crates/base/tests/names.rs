@@ -13,10 +13,8 @@ const USUAL: usize = 2;
 const KNOWN: &[(&str, usize)] = &[
     ("Event", 3),
     ("Failure", 3),
-    ("Known", 3),
     ("Order", 4),
     ("Outcome", 4),
-    ("Owner", 3),
     ("Part", 4),
     ("Progress", 3),
     ("Reader", 3),

@@ -4,7 +4,7 @@
 use crate::answer::Aspect;
 use crate::case::{Effect, Finding, Judge, Step, WAYS, Way};
 use crate::expression::Generator;
-use crate::known::Known;
+use crate::known::KnownDifferences;
 use crate::schema::{SchemaTable, schema};
 use crate::shrink::{self, Reproduction};
 use crate::tree::Tree;
@@ -81,7 +81,12 @@ pub fn case(seed: u64) -> Vec<Step> {
 ///
 /// # Errors
 /// When PostgreSQL does not answer.
-pub fn run(judge: &mut Judge, known: &Known, seed: u64, report: &mut FuzzReport) -> io::Result<()> {
+pub fn run(
+    judge: &mut Judge,
+    known: &KnownDifferences,
+    seed: u64,
+    report: &mut FuzzReport,
+) -> io::Result<()> {
     let steps = case(seed);
     judge.clear()?;
     report.cases += 1;
@@ -127,7 +132,7 @@ impl FuzzReport {
     fn statement(
         &mut self,
         judge: &mut Judge,
-        known: &Known,
+        known: &KnownDifferences,
         step: &Step,
         finding: &Finding,
     ) -> io::Result<bool> {
@@ -150,7 +155,7 @@ impl FuzzReport {
     fn history(
         &mut self,
         judge: &mut Judge,
-        known: &Known,
+        known: &KnownDifferences,
         seed: u64,
         steps: &[Step],
         finding: &Finding,

@@ -48,18 +48,18 @@ pub struct KnownDifference {
 
 /// The list.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct KnownDifferences {
     /// In the order of the file.
     pub entries: Vec<KnownDifference>,
 }
 
-impl Known {
+impl KnownDifferences {
     /// Reads the list.
     ///
     /// # Errors
     /// A sentence with the line's number, if something in it is not as described above.
-    pub fn parse(text: &str) -> Result<Known, String> {
-        let mut known = Known::default();
+    pub fn parse(text: &str) -> Result<KnownDifferences, String> {
+        let mut known = KnownDifferences::default();
         let mut example = false;
         for (number, line) in text.lines().enumerate() {
             let wrong = |what: &str| format!("line {}: {what}: {line}", number + 1);
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn entries_match_by_aspect_codes_way_and_pattern() {
-        let known = Known::parse(LIST).unwrap();
+        let known = KnownDifferences::parse(LIST).unwrap();
         assert_eq!(known.entries[0].reason, "because of this");
         let explains = |sql: &str, finding: &Finding| known.matching(sql, finding).next().is_some();
         let zero = finding(Aspect::Error, "22012", "ok");
@@ -264,10 +264,11 @@ mod tests {
     #[test]
     fn an_entry_without_a_reason_or_an_example_is_refused() {
         assert!(
-            Known::parse(&LIST.replace("reason: because", "reason:").replace("  of this\n", "")).is_err()
+            KnownDifferences::parse(&LIST.replace("reason: because", "reason:").replace("  of this\n", ""))
+                .is_err()
         );
-        assert!(Known::parse(&LIST.replace("SELECT 1 / 0;\n", "")).is_err());
-        assert!(Known::parse("[a]\nnonsense: b").is_err());
-        assert!(Known::parse("reason: b").is_err());
+        assert!(KnownDifferences::parse(&LIST.replace("SELECT 1 / 0;\n", "")).is_err());
+        assert!(KnownDifferences::parse("[a]\nnonsense: b").is_err());
+        assert!(KnownDifferences::parse("reason: b").is_err());
     }
 }

@@ -16,7 +16,7 @@
 #![forbid(unsafe_code)]
 
 use ankerdb_judge::case::{Judge, Plant};
-use ankerdb_judge::known::Known;
+use ankerdb_judge::known::KnownDifferences;
 use ankerdb_judge::server::{Keeping, Server, find_postgres};
 use ankerdb_judge::{crash, fill, fuzz, script, suite};
 use std::collections::HashMap;
@@ -140,7 +140,7 @@ fn judge() -> Result<ExitCode, String> {
             let plant =
                 name.map_or(Some(Plant::Nothing), |name| Plant::named(name)).ok_or("unknown --plant")?;
             let judge = Judge::new(postgres()?, postgres()?, plant).map_err(|error| error.to_string())?;
-            fuzzed(judge, &arguments, &Known::default())
+            fuzzed(judge, &arguments, &KnownDifferences::default())
         }
         Some("suite") => {
             let ankerdb = ankerdb(&arguments)?;
@@ -153,11 +153,11 @@ fn judge() -> Result<ExitCode, String> {
             let judge =
                 Judge::new(postgres()?, ankerdb, Plant::Nothing).map_err(|error| error.to_string())?;
             let known = match arguments.path("known") {
-                None => Known::default(),
+                None => KnownDifferences::default(),
                 Some(path) => {
                     let text = std::fs::read_to_string(&path)
                         .map_err(|error| format!("{}: {error}", path.display()))?;
-                    Known::parse(&text).map_err(|told| format!("{}: {told}", path.display()))?
+                    KnownDifferences::parse(&text).map_err(|told| format!("{}: {told}", path.display()))?
                 }
             };
             fuzzed(judge, &arguments, &known)
@@ -206,7 +206,7 @@ fn suites(mut judge: Judge, arguments: &Arguments) -> Result<ExitCode, String> {
 }
 
 /// The list's examples, the files, and the random cases.
-fn fuzzed(mut judge: Judge, arguments: &Arguments, known: &Known) -> Result<ExitCode, String> {
+fn fuzzed(mut judge: Judge, arguments: &Arguments, known: &KnownDifferences) -> Result<ExitCode, String> {
     let failed = |error: io::Error| format!("PostgreSQL does not answer: {error}");
     let begin = Instant::now();
     let stale = known.stale(&mut judge).map_err(failed)?;

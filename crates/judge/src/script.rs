@@ -9,7 +9,7 @@
 
 use crate::answer::{Answer, Order, differences, lines};
 use crate::case::{Finding, Judge, Way, wrapped};
-use crate::known::Known;
+use crate::known::KnownDifferences;
 use crate::wire::ServerConnection;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -144,7 +144,12 @@ pub fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// When PostgreSQL does not answer, or the file cannot be read.
-pub fn run(judge: &mut Judge, known: &Known, path: &Path, report: &mut ScriptReport) -> io::Result<()> {
+pub fn run(
+    judge: &mut Judge,
+    known: &KnownDifferences,
+    path: &Path,
+    report: &mut ScriptReport,
+) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(entry) = known.leaves_out(&name) {
         *report.known.entry(entry.name.clone()).or_default() += 1;
@@ -162,7 +167,7 @@ pub fn run(judge: &mut Judge, known: &Known, path: &Path, report: &mut ScriptRep
 
 struct Script<'a> {
     judge: &'a mut Judge,
-    known: &'a Known,
+    known: &'a KnownDifferences,
     report: &'a mut ScriptReport,
     name: String,
     sessions: HashMap<String, (ServerConnection, ServerConnection)>,

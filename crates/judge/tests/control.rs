@@ -2,7 +2,7 @@
 
 use ankerdb_judge::case::{Judge, Plant};
 use ankerdb_judge::fuzz;
-use ankerdb_judge::known::Known;
+use ankerdb_judge::known::KnownDifferences;
 use ankerdb_judge::server::{Server, find_postgres};
 
 /// Cases within which every planted mistake must be found.
@@ -25,7 +25,7 @@ fn found(plant: Plant) -> Option<fuzz::FuzzReport> {
     let mut judge = judge(plant)?;
     let mut report = fuzz::FuzzReport::default();
     for seed in 1..=CASES {
-        fuzz::run(&mut judge, &Known::default(), seed, &mut report).expect("PostgreSQL answers");
+        fuzz::run(&mut judge, &KnownDifferences::default(), seed, &mut report).expect("PostgreSQL answers");
         if !report.unknown.is_empty() {
             break;
         }

@@ -50,5 +50,5 @@ mod types;
 mod wire;
 mod workers;
 
-pub use process::{Owner, serve_blocking};
+pub use process::{DatabaseOwner, serve_blocking};
 pub use server::{Server, ServerOptions, Stopper};

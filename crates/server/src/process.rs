@@ -15,7 +15,7 @@ const SAME: Duration = Duration::from_millis(100);
 const SIGNALED: i32 = 128;
 
 /// The owner of a server's database, called at the turns of the server's life.
-pub trait Owner: Send + Sync {
+pub trait DatabaseOwner: Send + Sync {
     /// Opens the database, while clients are told that the system is starting up.
     ///
     /// # Errors
@@ -39,8 +39,8 @@ pub trait Owner: Send + Sync {
 /// more, the process ends at once.
 ///
 /// # Errors
-/// Those of [`Server::bind`], [`Owner::open`] and [`Owner::close`].
-pub fn serve_blocking(options: &ServerOptions, owner: &Arc<impl Owner + 'static>) -> Result<()> {
+/// Those of [`Server::bind`], [`DatabaseOwner::open`] and [`DatabaseOwner::close`].
+pub fn serve_blocking(options: &ServerOptions, owner: &Arc<impl DatabaseOwner + 'static>) -> Result<()> {
     let cannot = |error| Error::internal(format!("cannot listen for signals: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
     let server = Server::bind(options)?;

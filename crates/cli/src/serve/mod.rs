@@ -7,7 +7,7 @@ use crate::engine::EngineOption;
 use crate::{at_least_one, invalid};
 use ankerdb_engine::{Database, Durability, Error, Result};
 use ankerdb_measure::machine::Machine;
-use ankerdb_server::{Owner, ServerOptions, serve_blocking};
+use ankerdb_server::{DatabaseOwner, ServerOptions, serve_blocking};
 use ankerdb_sql::{KeptTexts, SqlEngine, SqlOptions, parse_bytes};
 use ankerdb_workload::htap::config::default_threads;
 use clap::Args;
@@ -121,7 +121,7 @@ struct Keeper {
     database: OnceLock<Database>,
 }
 
-impl Owner for Keeper {
+impl DatabaseOwner for Keeper {
     fn open(&self) -> Result<SqlEngine> {
         let database = self.open_database()?;
         let engine = SqlEngine::new(database.clone(), self.sql_options.clone())?;

@@ -11,7 +11,7 @@ use crate::OutputColumn;
 use crate::column_name::column_name;
 use crate::name::folded;
 use crate::prepared::SourceColumn;
-use crate::system::oids::{Known, ObjectKey, Oids};
+use crate::system::oids::{AssignedOids, ObjectKey, Oids};
 use ankerdb_engine::{Catalog, NameRef};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
@@ -58,7 +58,7 @@ pub(super) fn with_sources(
 
 struct Finder<'a> {
     catalog: &'a Catalog,
-    oids: MutexGuard<'a, Known>,
+    oids: MutexGuard<'a, AssignedOids>,
     /// Common table expressions, the innermost last.
     named: Vec<(String, Option<Vec<Column>>)>,
 }

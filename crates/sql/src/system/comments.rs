@@ -1,7 +1,7 @@
 //! Comments: `pg_description` and `pg_shdescription`.
 
 use super::objects::DATABASE_OID;
-use super::oids::{Known, ObjectKey};
+use super::oids::{AssignedOids, ObjectKey};
 use super::{PUBLIC_OID, Rows, SystemCatalog, row};
 use ankerdb_engine::{Catalog, Object, Part, RelationName, SchemaId, Subject, Table, TableId};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -28,7 +28,7 @@ pub(super) struct Commented {
 pub(super) type Comments = BTreeMap<Commented, String>;
 
 /// All comments of a catalog but those on temporary relations of other sessions.
-pub(super) fn describe(catalog: &Catalog, oids: &mut Known) -> Comments {
+pub(super) fn describe(catalog: &Catalog, oids: &mut AssignedOids) -> Comments {
     let schemas: HashSet<SchemaId> = catalog.schemas().map(|schema| schema.id).collect();
     let tables = catalog.tables().filter(|table| schemas.contains(&table.schema()));
     let known = Tables { catalog, tables: tables.map(|table| (table.origin(), table)).collect(), schemas };
@@ -52,7 +52,7 @@ struct Tables<'a> {
 
 impl Tables<'_> {
     /// The relation that lists what a comment is about, and its number there.
-    fn number(&self, subject: &Subject, oids: &mut Known) -> Option<(u32, u32)> {
+    fn number(&self, subject: &Subject, oids: &mut AssignedOids) -> Option<(u32, u32)> {
         let is_known = |name: &RelationName| self.schemas.contains(&name.schema);
         match &subject.object {
             Object::Database => Some((DATABASES, DATABASE_OID)),

@@ -537,7 +537,7 @@ fn column_number(position: usize) -> i64 {
     i64::try_from(position).unwrap_or(i64::MAX - 1) + 1
 }
 
-fn describe_schema(schema: &Arc<Schema>, oids: &mut oids::Known) -> SchemaEntry {
+fn describe_schema(schema: &Arc<Schema>, oids: &mut oids::AssignedOids) -> SchemaEntry {
     let oid = match schema.name.as_str() {
         PUBLIC if schema.id == SchemaId::PUBLIC => PUBLIC_OID,
         _ => oids.of(ObjectKey::Schema(schema.id), || schema.into()),
@@ -549,7 +549,7 @@ fn describe_table(
     catalog: &Catalog,
     table: &Arc<Table>,
     schema: SchemaEntry,
-    oids: &mut oids::Known,
+    oids: &mut oids::AssignedOids,
 ) -> TableEntry {
     let id = table.origin();
     let mut oid = |key: ObjectKey| oids.of(key, || table.into());
@@ -606,7 +606,7 @@ fn describe_foreign_key(
     catalog: &Catalog,
     table: &Arc<Table>,
     key: &ForeignKey,
-    oids: &mut oids::Known,
+    oids: &mut oids::AssignedOids,
 ) -> Option<ForeignKeyEntry> {
     let parent = catalog.by_origin(key.parent)?;
     let is_side = |side: &&Reference| side.child == table.origin() && side.name == key.name;

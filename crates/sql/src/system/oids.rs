@@ -27,54 +27,54 @@ pub(crate) enum ObjectKey {
 }
 
 /// The object whose life is that of the number.
-pub(crate) enum Owner {
+pub(crate) enum OidOwner {
     Table(Weak<Table>),
     Sequence(Weak<Sequence>),
     View(Weak<View>),
     Schema(Weak<Schema>),
 }
 
-impl From<&Arc<Table>> for Owner {
-    fn from(table: &Arc<Table>) -> Owner {
-        Owner::Table(Arc::downgrade(table))
+impl From<&Arc<Table>> for OidOwner {
+    fn from(table: &Arc<Table>) -> OidOwner {
+        OidOwner::Table(Arc::downgrade(table))
     }
 }
 
-impl From<&Arc<Sequence>> for Owner {
-    fn from(sequence: &Arc<Sequence>) -> Owner {
-        Owner::Sequence(Arc::downgrade(sequence))
+impl From<&Arc<Sequence>> for OidOwner {
+    fn from(sequence: &Arc<Sequence>) -> OidOwner {
+        OidOwner::Sequence(Arc::downgrade(sequence))
     }
 }
 
-impl From<&Arc<View>> for Owner {
-    fn from(view: &Arc<View>) -> Owner {
-        Owner::View(Arc::downgrade(view))
+impl From<&Arc<View>> for OidOwner {
+    fn from(view: &Arc<View>) -> OidOwner {
+        OidOwner::View(Arc::downgrade(view))
     }
 }
 
-impl From<&Arc<Schema>> for Owner {
-    fn from(schema: &Arc<Schema>) -> Owner {
-        Owner::Schema(Arc::downgrade(schema))
+impl From<&Arc<Schema>> for OidOwner {
+    fn from(schema: &Arc<Schema>) -> OidOwner {
+        OidOwner::Schema(Arc::downgrade(schema))
     }
 }
 
-impl Owner {
+impl OidOwner {
     fn is_gone(&self) -> bool {
         match self {
-            Owner::Table(table) => table.strong_count() == 0,
-            Owner::Sequence(sequence) => sequence.strong_count() == 0,
-            Owner::View(view) => view.strong_count() == 0,
-            Owner::Schema(schema) => schema.strong_count() == 0,
+            OidOwner::Table(table) => table.strong_count() == 0,
+            OidOwner::Sequence(sequence) => sequence.strong_count() == 0,
+            OidOwner::View(view) => view.strong_count() == 0,
+            OidOwner::Schema(schema) => schema.strong_count() == 0,
         }
     }
 }
 
 /// The numbers of one database's objects.
 #[derive(Default)]
-pub(crate) struct Oids(Mutex<Known>);
+pub(crate) struct Oids(Mutex<AssignedOids>);
 
 impl Oids {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, AssignedOids> {
         self.0.lock()
     }
 }
@@ -89,16 +89,16 @@ pub(crate) fn relation_number(catalog: &Catalog, oids: &Oids, name: NameRef<'_>)
 }
 
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct AssignedOids {
     given: u32,
-    oids: HashMap<ObjectKey, (u32, Owner)>,
+    oids: HashMap<ObjectKey, (u32, OidOwner)>,
     /// When those that are gone are looked for next.
     kept_max: usize,
 }
 
-impl Known {
+impl AssignedOids {
     /// The object's number: the one that it has, or the next.
-    pub(crate) fn of(&mut self, key: ObjectKey, owner: impl FnOnce() -> Owner) -> u32 {
+    pub(crate) fn of(&mut self, key: ObjectKey, owner: impl FnOnce() -> OidOwner) -> u32 {
         if let Some((oid, kept)) = self.oids.get_mut(&key) {
             if kept.is_gone() {
                 *kept = owner();
@@ -121,13 +121,13 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn gone() -> Owner {
-        Owner::Table(Weak::new())
+    fn gone() -> OidOwner {
+        OidOwner::Table(Weak::new())
     }
 
     #[test]
     fn an_object_keeps_its_number() {
-        let mut known = Known::default();
+        let mut known = AssignedOids::default();
         let named = |name: &str| ObjectKey::Sequence(RelationName::new(SchemaId::PUBLIC, name));
         let key = || named("s");
         let first = known.of(key(), gone);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn numbers_of_what_is_gone_are_forgotten() {
-        let mut known = Known::default();
+        let mut known = AssignedOids::default();
         for number in 0..10 * KEPT_MIN {
             known.of(ObjectKey::Schema(SchemaId(number as u64)), gone);
         }

@@ -145,7 +145,7 @@ impl Floor {
 
 /// Constants of a loaded database.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct LoadedConstants {
     warehouses: usize,
     /// The average of D_TAX.
     tax: f64,
@@ -164,12 +164,12 @@ pub struct Answer {
     district_ytd: Option<i64>,
 }
 
-impl Known {
+impl LoadedConstants {
     /// From an idle database: its sums, and the answer to Q6.
-    pub fn of(warehouses: usize, sums: &Sums, sixth: &[RecordBatch]) -> Result<Known> {
+    pub fn of(warehouses: usize, sums: &Sums, sixth: &[RecordBatch]) -> Result<LoadedConstants> {
         let tax = single(sixth, 0)?;
         let (delivered, quantity_loaded) = (sums.orders - sums.new_orders, sums.quantity - sums.stock_ytd);
-        let known = Known { warehouses, tax, delivered, quantity_loaded };
+        let known = LoadedConstants { warehouses, tax, delivered, quantity_loaded };
         match known.violation(sums) {
             Some(violation) => Err(Error::internal(format!("the loaded tables are wrong: {violation}"))),
             None => Ok(known),
@@ -338,8 +338,8 @@ mod tests {
         batch(vec![Arc::new(Float64Array::from(vec![0.0987])), Arc::new(average)])
     }
 
-    fn known() -> Known {
-        Known::of(2, &LOADED, &sixth(60_000_000)).expect("the sums are right")
+    fn known() -> LoadedConstants {
+        LoadedConstants::of(2, &LOADED, &sixth(60_000_000)).expect("the sums are right")
     }
 
     fn read(query: usize, batches: &[RecordBatch]) -> std::result::Result<Answer, String> {

@@ -6,7 +6,7 @@
 //! one query on the same snapshot (where queries run in copies of the process, in a copy of its own): they must fit each other
 //! and the answer, and show the marker. None of this is in the latencies.
 
-use super::known::{Acknowledged, Answer, Floor, Known, Sums};
+use super::known::{Acknowledged, Answer, Floor, LoadedConstants, Sums};
 use super::marker::Marker;
 use super::oltp::OltpStream;
 use super::queries::QUERIES;
@@ -172,7 +172,7 @@ pub struct Analyst {
     queries: Vec<AnalyticalQuery>,
     tables: Vec<Arc<Table>>,
     sums: AnalyticalQuery,
-    known: Known,
+    known: LoadedConstants,
 }
 
 impl Analyst {
@@ -183,7 +183,8 @@ impl Analyst {
             QUERIES.iter().map(|query| engine.plan(query.sql)).collect::<Result<_>>()?;
         let sums = engine.plan(&Sums::sql())?;
         let warehouses = catalog.table(warehouse::NAME)?.row_count();
-        let known = Known::of(warehouses, &Sums::of(&sums.run_now()?.0)?, &queries[SIXTH].run_now()?.0)?;
+        let known =
+            LoadedConstants::of(warehouses, &Sums::of(&sums.run_now()?.0)?, &queries[SIXTH].run_now()?.0)?;
         Ok(Analyst {
             session: database.session(),
             queries,
