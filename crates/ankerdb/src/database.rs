@@ -4,7 +4,7 @@ use crate::connection::{Connection, ConnectionPool, Lease};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::table::Table;
-use crate::transaction::{Failure, Transaction, WriteMode};
+use crate::transaction::{RollbackCause, Transaction, WriteMode};
 use ankerdb_engine::{IndexDefinition, Isolation, TableDefinition};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -260,7 +260,8 @@ impl Database {
             let transaction = Transaction::procedure(shared, engine, (&mut *sql, alarm), &mut *key);
             let outcome = body(&transaction);
             match (transaction.into_failure(), outcome) {
-                (Some(Failure::Conflict(error)), _) | (Some(Failure::Statement(error)), Ok(_)) => Err(error),
+                (Some(RollbackCause::Conflict(error)), _)
+                | (Some(RollbackCause::Statement(error)), Ok(_)) => Err(error),
                 (None, Ok(value)) => Ok(value),
                 (_, Err(error)) => {
                     refusal = Some(error);

@@ -55,7 +55,7 @@ impl<T> DerefMut for Held<'_, T> {
 }
 
 /// Why a transaction can only be rolled back.
-pub(crate) enum Failure {
+pub(crate) enum RollbackCause {
     /// A conflict: all of it is to run again.
     Conflict(ankerdb_engine::Error),
     #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "of SQL statements"))]
@@ -63,13 +63,13 @@ pub(crate) enum Failure {
     Statement(ankerdb_engine::Error),
 }
 
-impl Failure {
+impl RollbackCause {
     /// What the error of an SQL statement means for its transaction.
     #[cfg(feature = "sql")]
-    pub(crate) fn of(error: &ankerdb_engine::Error) -> Failure {
+    pub(crate) fn of(error: &ankerdb_engine::Error) -> RollbackCause {
         match error.is_retryable() {
-            true => Failure::Conflict(error.clone()),
-            false => Failure::Statement(error.clone()),
+            true => RollbackCause::Conflict(error.clone()),
+            false => RollbackCause::Statement(error.clone()),
         }
     }
 }
@@ -78,7 +78,7 @@ impl Failure {
 pub(crate) struct Inner<'c> {
     pub engine: Held<'c, EngineTransaction>,
     pub sql: Held<'c, SqlSlot>,
-    pub failure: Option<Failure>,
+    pub failure: Option<RollbackCause>,
     /// Memory for the key that is looked up, as bytes.
     pub key: Held<'c, Vec<u8>>,
     /// When it began, in microseconds since 1970; asked for by SQL only.
@@ -112,7 +112,7 @@ impl<'c> Inner<'c> {
     #[cold]
     fn note(&mut self, error: ankerdb_engine::Error) -> Error {
         if error.is_retryable() {
-            self.failure = Some(Failure::Conflict(error.clone()));
+            self.failure = Some(RollbackCause::Conflict(error.clone()));
         }
         error.into()
     }
@@ -208,7 +208,7 @@ impl<'c> Transaction<'c> {
     pub fn commit(self) -> Result<()> {
         let mut inner = self.inner.borrow_mut();
         match inner.failure.take() {
-            Some(Failure::Conflict(error) | Failure::Statement(error)) => Err(error.into()),
+            Some(RollbackCause::Conflict(error) | RollbackCause::Statement(error)) => Err(error.into()),
             None => Ok(inner.engine.commit().map(drop)?),
         }
     }
@@ -245,7 +245,7 @@ impl<'c> Transaction<'c> {
         let done = part(self);
         let mut inner = self.inner.try_borrow_mut().map_err(|_| in_use())?;
         let inner = &mut *inner;
-        if done.is_err() && !matches!(inner.failure, Some(Failure::Conflict(_))) {
+        if done.is_err() && !matches!(inner.failure, Some(RollbackCause::Conflict(_))) {
             inner.engine.rollback_to(savepoint);
             inner.failure = None;
         }
@@ -254,7 +254,7 @@ impl<'c> Transaction<'c> {
     }
 
     /// The outcome of a procedure, besides its closure's result.
-    pub(crate) fn into_failure(self) -> Option<Failure> {
+    pub(crate) fn into_failure(self) -> Option<RollbackCause> {
         self.inner.borrow_mut().failure.take()
     }
 
@@ -362,7 +362,7 @@ impl Drop for Transaction<'_> {
 #[cold]
 fn failed(inner: &Inner) -> Error {
     match &inner.failure {
-        Some(Failure::Conflict(error)) => error.clone().into(),
+        Some(RollbackCause::Conflict(error)) => error.clone().into(),
         _ => {
             let message = "current transaction is aborted, commands ignored until end of transaction block";
             Error::new(SqlState::InFailedSqlTransaction, message)

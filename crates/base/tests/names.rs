@@ -12,7 +12,6 @@ const USUAL: usize = 2;
 /// Names that have more types than usual, and how many.
 const KNOWN: &[(&str, usize)] = &[
     ("Event", 3),
-    ("Failure", 3),
     ("Order", 4),
     ("Outcome", 4),
     ("Part", 4),

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 /// An operation on a file that did not work.
 #[derive(Debug)]
-pub struct Failure {
+pub struct FileFailure {
     action: &'static str,
     path: PathBuf,
     error: io::Error,
 }
 
-impl Failure {
+impl FileFailure {
     /// From what the system says of an attempt to `action` this path.
-    pub fn of(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    pub fn of(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileFailure {
         let path = path.to_owned();
-        move |error| Failure { action, path, error }
+        move |error| FileFailure { action, path, error }
     }
 
     /// Whether there is no room for the file.
@@ -29,13 +29,13 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for FileFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "could not {} \"{}\": {}", self.action, self.path.display(), self.error)
     }
 }
 
-impl Failure {
+impl FileFailure {
     /// What a caller of the log is told. (A conversion by `?` would take part in how other crates' errors are inferred.)
     pub fn into_error(self) -> Error {
         let (state, hint) = match self.error.kind() {
@@ -51,9 +51,9 @@ impl Failure {
     }
 }
 
-/// [`Failure::of`] as an error.
+/// [`FileFailure::of`] as an error.
 pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let failure = Failure::of(action, path);
+    let failure = FileFailure::of(action, path);
     move |error| failure(error).into_error()
 }
 

@@ -10,7 +10,7 @@
 //! and each record has paid for one (`room`).
 
 use crate::appender::{Appender, Shared};
-use crate::failure::Failure;
+use crate::failure::FileFailure;
 use crate::format::{CHUNK_HEADER_BYTES, record_at, record_bytes};
 use crate::pace::Turn;
 use crate::primitive::{ProofStep, weakened};
@@ -97,7 +97,7 @@ impl Flusher {
     }
 
     /// Flushes until it is asked to stop, and then what is left.
-    pub(crate) fn run(&mut self) -> Result<(), Failure> {
+    pub(crate) fn run(&mut self) -> Result<(), FileFailure> {
         let mut idle: u32 = 0;
         loop {
             let has_flushed = self.flush()?;
@@ -142,7 +142,7 @@ impl Flusher {
     }
 
     /// A round. Returns whether anything was written or became durable.
-    fn flush(&mut self) -> Result<bool, Failure> {
+    fn flush(&mut self) -> Result<bool, FileFailure> {
         self.await_a_commit();
         let mut watermark = (self.watermark)();
         self.note_appenders();
@@ -178,7 +178,7 @@ impl Flusher {
     }
 
     /// Copies what has been appended into the chunk; full ones are written. Returns whether one was.
-    fn take_all(&mut self) -> Result<bool, Failure> {
+    fn take_all(&mut self) -> Result<bool, FileFailure> {
         let mut has_written = false;
         for number in 0..self.appenders.len() {
             let mut left = self.appenders[number].begin_taking();
@@ -207,7 +207,7 @@ impl Flusher {
     }
 
     /// Goes on in the next segment.
-    fn switch(&mut self) -> Result<(), Failure> {
+    fn switch(&mut self) -> Result<(), FileFailure> {
         self.segments.switch(self.covered, &self.shared.position)?;
         let Segments { present, chunks, incarnation, .. } = &self.segments;
         let timestamp = Timestamp::ZERO;
@@ -218,7 +218,7 @@ impl Flusher {
     }
 
     /// Writes the chunk at hand, which may be empty.
-    fn write(&mut self, covered: Timestamp) -> Result<(), Failure> {
+    fn write(&mut self, covered: Timestamp) -> Result<(), FileFailure> {
         if self.segments.payload_max().is_none() {
             self.switch()?;
         }
@@ -252,7 +252,7 @@ impl Flusher {
     }
 
     /// Makes a piece of the next segment, if there is none or somebody needs one more. Returns whether there is more to do.
-    fn make_ahead(&mut self) -> Result<bool, Failure> {
+    fn make_ahead(&mut self) -> Result<bool, FileFailure> {
         let is_wanted = self.shared.room.is_wanted();
         let is_due = self.segments.ready.is_empty() && !self.is_refused;
         if !is_wanted && !is_due && self.segments.making.is_none() {

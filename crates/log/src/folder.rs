@@ -10,7 +10,7 @@
 //! | `*.tmp` | something that was being made; removed when the log is opened |
 
 use crate::disk::{Disk, DiskFile, LockOutcome, read_full, write_full};
-use crate::failure::{Failure, damaged, failed};
+use crate::failure::{FileFailure, damaged, failed};
 use crate::format::{
     DatabaseBits, FORMAT_VERSION, IDENTITY_BYTES, Refused, SEGMENT_HEADER_BYTES, SegmentHeader,
     decode_identity, encode_identity,
@@ -244,8 +244,8 @@ fn create(disk: &dyn Disk, folder: &Path, names: &[String], segment_bytes: u64) 
     }
     let database = random_bits();
     let header = SegmentHeader { database, number: 1, bytes: segment_bytes };
-    let mut making = MakingSegment::begin(disk, folder, header).map_err(Failure::into_error)?;
-    making.step(disk, folder, u64::MAX).map_err(Failure::into_error)?;
+    let mut making = MakingSegment::begin(disk, folder, header).map_err(FileFailure::into_error)?;
+    making.step(disk, folder, u64::MAX).map_err(FileFailure::into_error)?;
     let path = folder.join(IDENTITY_TMP);
     let file = disk.create(&path).map_err(failed("create", &path))?;
     write_full(&*file, &encode_identity(&database), 0).map_err(failed("write", &path))?;
@@ -314,10 +314,10 @@ impl MakingSegment {
         disk: &dyn Disk,
         folder: &Path,
         header: SegmentHeader,
-    ) -> Result<MakingSegment, Failure> {
+    ) -> Result<MakingSegment, FileFailure> {
         let path = folder.join(SEGMENT_TMP);
-        let file = disk.create(&path).map_err(Failure::of("create", &path))?;
-        write_full(&*file, &header.encode(), 0).map_err(Failure::of("write", &path))?;
+        let file = disk.create(&path).map_err(FileFailure::of("create", &path))?;
+        write_full(&*file, &header.encode(), 0).map_err(FileFailure::of("write", &path))?;
         Ok(MakingSegment { header, file, zeroed: SEGMENT_HEADER_BYTES as u64 })
     }
 
@@ -328,14 +328,14 @@ impl MakingSegment {
         folder: &Path,
         former: u64,
         header: SegmentHeader,
-    ) -> Result<MakingSegment, Failure> {
+    ) -> Result<MakingSegment, FileFailure> {
         let (path, former) = (folder.join(SEGMENT_TMP), segment_path(folder, former));
-        disk.rename(&former, &path).map_err(Failure::of("rename", &former))?;
-        let file = disk.open(&path).map_err(Failure::of("open", &path))?;
-        if file.length().map_err(Failure::of("read", &path))? != header.bytes {
+        disk.rename(&former, &path).map_err(FileFailure::of("rename", &former))?;
+        let file = disk.open(&path).map_err(FileFailure::of("open", &path))?;
+        if file.length().map_err(FileFailure::of("read", &path))? != header.bytes {
             return MakingSegment::begin(disk, folder, header);
         }
-        write_full(&*file, &header.encode(), 0).map_err(Failure::of("write", &path))?;
+        write_full(&*file, &header.encode(), 0).map_err(FileFailure::of("write", &path))?;
         Ok(MakingSegment { zeroed: header.bytes, header, file })
     }
 
@@ -345,18 +345,18 @@ impl MakingSegment {
         disk: &dyn Disk,
         folder: &Path,
         at_once: u64,
-    ) -> Result<Option<SegmentHeader>, Failure> {
+    ) -> Result<Option<SegmentHeader>, FileFailure> {
         let path = folder.join(SEGMENT_TMP);
         let next = self.zeroed.saturating_add(at_once).min(self.header.bytes);
-        self.file.preallocate(self.zeroed, next).map_err(Failure::of("make room in", &path))?;
-        self.file.sync().map_err(Failure::of("sync", &path))?;
+        self.file.preallocate(self.zeroed, next).map_err(FileFailure::of("make room in", &path))?;
+        self.file.sync().map_err(FileFailure::of("sync", &path))?;
         self.zeroed = next;
         if next < self.header.bytes {
             return Ok(None);
         }
         let named = segment_path(folder, self.header.number);
-        disk.rename(&path, &named).map_err(Failure::of("rename", &path))?;
-        disk.sync_folder(folder).map_err(Failure::of("sync the folder", folder))?;
+        disk.rename(&path, &named).map_err(FileFailure::of("rename", &path))?;
+        disk.sync_folder(folder).map_err(FileFailure::of("sync the folder", folder))?;
         Ok(Some(self.header))
     }
 

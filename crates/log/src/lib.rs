@@ -61,7 +61,7 @@ mod pace_model;
 pub use appender::{Appender, Reservation};
 pub use copy::{Sink, copy_log, segment_length};
 pub use disk::{Disk, DiskFile, LockOutcome, SystemDisk, read_full, write_full};
-pub use failure::{Failure, failed};
+pub use failure::{FileFailure, failed};
 pub use folder::{RestoredFolder, identity_of, random_bits, segment_path};
 pub use format::FORMAT_VERSION;
 pub use log::{Log, open};

@@ -2,7 +2,7 @@
 
 use crate::appender::{Appender, Shared};
 use crate::disk::Disk;
-use crate::failure::{Failure, failed};
+use crate::failure::{FileFailure, failed};
 use crate::flusher::{Flusher, Registry};
 use crate::folder::{list_segments, open_folder, segment_path};
 use crate::options::{LogOptions, Loss, OnFailure};
@@ -236,7 +236,7 @@ fn run(mut flusher: Flusher, shared: &Shared, on_failure: &OnFailure) -> Result<
         }
     }
     let _ends = Ends(shared, on_failure);
-    flusher.run().map_err(|failure: Failure| {
+    flusher.run().map_err(|failure: FileFailure| {
         let what = failure.to_string();
         on_failure(&what);
         what

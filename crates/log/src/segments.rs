@@ -1,7 +1,7 @@
 //! Where chunks are written: the present segment, those made ahead, and the one that is being made.
 
 use crate::disk::{Disk, DiskFile, write_full};
-use crate::failure::Failure;
+use crate::failure::FileFailure;
 use crate::folder::{MakingSegment, ZEROED_AT_ONCE, remove_remnant, segment_path};
 use crate::format::{
     CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, ChunkPlace, DatabaseBits, SEGMENT_HEADER_BYTES,
@@ -67,7 +67,7 @@ impl Segments {
         bytes: &mut Vec<u8>,
         covered: Timestamp,
         records: u32,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FileFailure> {
         let payload = &bytes[CHUNK_HEADER_BYTES..];
         let header = ChunkHeader {
             incarnation: self.incarnation,
@@ -86,7 +86,7 @@ impl Segments {
     }
 
     /// Ends the present segment and goes on in the next one, which is made now if it is not there.
-    pub(crate) fn switch(&mut self, covered: Timestamp, position: &Position) -> Result<(), Failure> {
+    pub(crate) fn switch(&mut self, covered: Timestamp, position: &Position) -> Result<(), FileFailure> {
         while self.ready.is_empty() {
             self.make_step(position)?;
         }
@@ -110,10 +110,11 @@ impl Segments {
     }
 
     /// The next chunk is written when this one is on disk: only the last one can be torn.
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), FileFailure> {
         let segment = &mut self.present;
-        write_full(&*segment.file, bytes, segment.position).map_err(Failure::of("write", &segment.path))?;
-        segment.file.sync().map_err(Failure::of("sync", &segment.path))?;
+        write_full(&*segment.file, bytes, segment.position)
+            .map_err(FileFailure::of("write", &segment.path))?;
+        segment.file.sync().map_err(FileFailure::of("sync", &segment.path))?;
         segment.position += bytes.len() as u64;
         self.chunks += 1;
         Ok(())
@@ -121,7 +122,7 @@ impl Segments {
 
     /// Makes the next segment, of one that nobody reads any more or a piece at a time; returns whether there is one more now. After a
     /// failure nothing is left of it.
-    pub(crate) fn make_step(&mut self, position: &Position) -> Result<bool, Failure> {
+    pub(crate) fn make_step(&mut self, position: &Position) -> Result<bool, FileFailure> {
         let made = self.try_step(position);
         if made.is_err() {
             self.making = None;
@@ -130,7 +131,7 @@ impl Segments {
         made
     }
 
-    fn try_step(&mut self, position: &Position) -> Result<bool, Failure> {
+    fn try_step(&mut self, position: &Position) -> Result<bool, FileFailure> {
         let number = self.present.number + self.ready.len() as u64 + 1;
         let mut making = match self.making.take() {
             Some(making) => making,

@@ -7,7 +7,7 @@ use super::run::{Ran, expected};
 use super::statement::sealed::Database as In;
 use super::statement::{AsStatement, Ready};
 use crate::error::{Error, Result};
-use crate::transaction::{Failure, Inner, Transaction};
+use crate::transaction::{Inner, RollbackCause, Transaction};
 use crate::values::Values;
 
 impl Transaction<'_> {
@@ -84,7 +84,7 @@ impl Transaction<'_> {
         let Inner { engine, sql, failure, .. } = &mut *inner;
         let session = sql.as_mut().ok_or_else(ended)?;
         let outcome = session.execute_in(engine, began, &prepared, &parameters).map_err(|error| {
-            *failure = Some(Failure::of(&error));
+            *failure = Some(RollbackCause::of(&error));
             Error::from(error)
         })?;
         Ok(Ran { columns, outcome, lease: None })
