@@ -14,13 +14,10 @@ const KNOWN: &[(&str, usize)] = &[
     ("Event", 3),
     ("Order", 4),
     ("Outcome", 4),
-    ("Part", 4),
     ("Progress", 3),
     ("Reader", 3),
     ("Sample", 3),
     ("Statement", 3),
-    ("Step", 3),
-    ("Target", 4),
     ("Watch", 3),
 ];
 

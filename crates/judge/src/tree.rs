@@ -27,7 +27,7 @@ pub enum Sort {
 
 /// A piece of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum TreePart {
     /// Text that stays as it is.
     Text(String),
     /// A constant, which can also be sent as a parameter.
@@ -47,7 +47,7 @@ pub struct Tree {
     /// What it stands for.
     pub sort: Sort,
     /// What it is made of.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TreePart>,
 }
 
 impl Tree {
@@ -63,7 +63,7 @@ impl Tree {
 
     /// A constant: how SQL writes it, and how a parameter does.
     pub fn constant(sort: Sort, sql: impl Into<String>, text: impl Into<String>) -> Tree {
-        Tree { sort, parts: vec![Part::Constant { sql: sql.into(), text: text.into() }] }
+        Tree { sort, parts: vec![TreePart::Constant { sql: sql.into(), text: text.into() }] }
     }
 
     /// A whole statement that has no parts.
@@ -73,13 +73,13 @@ impl Tree {
 
     /// With a text behind it.
     pub fn text(mut self, text: impl Into<String>) -> Tree {
-        self.parts.push(Part::Text(text.into()));
+        self.parts.push(TreePart::Text(text.into()));
         self
     }
 
     /// With a part behind it.
     pub fn child(mut self, child: Tree) -> Tree {
-        self.parts.push(Part::Child(child));
+        self.parts.push(TreePart::Child(child));
         self
     }
 
@@ -113,10 +113,10 @@ impl Tree {
     fn write(&self, sql: &mut String, mut parameters: Option<&mut Vec<Option<String>>>) {
         for part in &self.parts {
             match (part, parameters.as_deref_mut()) {
-                (Part::Text(text), _) => sql.push_str(text),
-                (Part::Child(child), parameters) => child.write(sql, parameters),
-                (Part::Constant { sql: text, .. }, None) => sql.push_str(text),
-                (Part::Constant { text, .. }, Some(parameters)) => {
+                (TreePart::Text(text), _) => sql.push_str(text),
+                (TreePart::Child(child), parameters) => child.write(sql, parameters),
+                (TreePart::Constant { sql: text, .. }, None) => sql.push_str(text),
+                (TreePart::Constant { text, .. }, Some(parameters)) => {
                     parameters.push(Some(text.clone()));
                     sql.push_str(&format!("${}", parameters.len()));
                 }
@@ -131,7 +131,7 @@ impl Tree {
 
     fn children(&self) -> impl Iterator<Item = &Tree> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Child(child) => Some(child),
+            TreePart::Child(child) => Some(child),
             _ => None,
         })
     }
@@ -155,10 +155,10 @@ impl Tree {
             _ => {}
         }
         for (position, part) in self.parts.iter().enumerate() {
-            let Part::Child(child) = part else { continue };
+            let TreePart::Child(child) = part else { continue };
             child.collect_smaller(&mut |smaller| {
                 let mut copy = self.clone();
-                copy.parts[position] = Part::Child(smaller);
+                copy.parts[position] = TreePart::Child(smaller);
                 take(copy);
             });
         }

@@ -6,7 +6,7 @@
 //! implicit transaction, which the Sync ends, only if it is not or has not arrived.
 
 use crate::connection::Connection;
-use crate::frontend::{Bind, Target};
+use crate::frontend::{Bind, DescribedObject};
 use crate::portal::{NamedStatement, Portal, PortalState, declared_types};
 use crate::rows::{Progress, RunningRows, WireFormat, send_description};
 use crate::wire::Served;
@@ -92,14 +92,14 @@ impl Connection {
         }
     }
 
-    pub(crate) fn describe(&mut self, target: Target, name: &str) -> Served {
+    pub(crate) fn describe(&mut self, target: DescribedObject, name: &str) -> Served {
         match target {
-            Target::Statement => {
+            DescribedObject::Statement => {
                 let statement = self.statement(name)?;
                 self.wire.send(&ParameterDescription::new(statement.parameter_oids()))?;
                 self.describe_output(&statement, None)
             }
-            Target::Portal => {
+            DescribedObject::Portal => {
                 let Some(portal) = self.portals.get(name) else {
                     return self.describe_cursor(name);
                 };
@@ -204,11 +204,11 @@ impl Connection {
     }
 
     /// Closing something that does not exist is no error.
-    pub(crate) fn close(&mut self, target: Target, name: &str) -> Served {
+    pub(crate) fn close(&mut self, target: DescribedObject, name: &str) -> Served {
         match target {
-            Target::Statement if name.is_empty() => self.unnamed = None,
-            Target::Statement => drop(self.session.forget_statement(name)),
-            Target::Portal => match self.portals.remove(name) {
+            DescribedObject::Statement if name.is_empty() => self.unnamed = None,
+            DescribedObject::Statement => drop(self.session.forget_statement(name)),
+            DescribedObject::Portal => match self.portals.remove(name) {
                 Some(_) => {
                     self.session.release_portal(name);
                     self.session.close_cursor(name);

@@ -16,9 +16,9 @@ pub(crate) enum Message<'a> {
     Query { sql: &'a str },
     Parse { name: &'a str, sql: &'a str, parameter_oids: Vec<u32> },
     Bind(Bind<'a>),
-    Describe { target: Target, name: &'a str },
+    Describe { target: DescribedObject, name: &'a str },
     Execute { portal: &'a str, max_rows: usize },
-    Close { target: Target, name: &'a str },
+    Close { target: DescribedObject, name: &'a str },
     Flush,
     Sync,
     CopyData(&'a [u8]),
@@ -29,7 +29,7 @@ pub(crate) enum Message<'a> {
 
 /// Which kind of object a Describe or Close names.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Target {
+pub(crate) enum DescribedObject {
     Statement,
     Portal,
 }
@@ -174,10 +174,10 @@ impl<'a> Body<'a> {
         Ok(text)
     }
 
-    fn target(&mut self) -> Result<Target> {
+    fn target(&mut self) -> Result<DescribedObject> {
         match self.u8()? {
-            b'S' => Ok(Target::Statement),
-            b'P' => Ok(Target::Portal),
+            b'S' => Ok(DescribedObject::Statement),
+            b'P' => Ok(DescribedObject::Portal),
             other => Err(violation(format!("invalid message subtype {other}"))),
         }
     }

@@ -10,9 +10,9 @@ const STEPS_BETWEEN_CHECKS: u32 = 1 << 16;
 /// A parsed pattern.
 pub(crate) enum Pattern {
     /// `%` stands for any characters, `_` for one, and the escape character takes the next one literally.
-    Like(Vec<Part>),
+    Like(Vec<LikePart>),
     /// A pattern of LIKE in lower case, for texts in lower case.
-    Ilike(Vec<Part>),
+    Ilike(Vec<LikePart>),
     Similar(Similar),
 }
 
@@ -37,7 +37,7 @@ impl Pattern {
     }
 }
 
-fn matches(text: &str, pattern: &[Part], interrupt: &Interrupt) -> Result<bool> {
+fn matches(text: &str, pattern: &[LikePart], interrupt: &Interrupt) -> Result<bool> {
     // The rest of the text, and the next part of the pattern.
     let (mut rest, mut p) = (text.chars(), 0);
     // Where to go on if the rest does not match: behind the last `%`, with one more character swallowed by it.
@@ -50,7 +50,7 @@ fn matches(text: &str, pattern: &[Part], interrupt: &Interrupt) -> Result<bool> 
             steps = 0;
         }
         match pattern.get(p) {
-            Some(Part::Any) => {
+            Some(LikePart::Any) => {
                 p += 1;
                 retry = Some((rest.clone(), p));
                 continue;
@@ -74,35 +74,35 @@ fn matches(text: &str, pattern: &[Part], interrupt: &Interrupt) -> Result<bool> 
 }
 
 /// One part of a LIKE pattern.
-pub(crate) enum Part {
+pub(crate) enum LikePart {
     Any,
     One,
     Exactly(char),
 }
 
-impl Part {
+impl LikePart {
     fn takes(&self, character: char) -> bool {
         match self {
-            Part::Any => false,
-            Part::One => true,
-            Part::Exactly(expected) => *expected == character,
+            LikePart::Any => false,
+            LikePart::One => true,
+            LikePart::Exactly(expected) => *expected == character,
         }
     }
 }
 
-fn parse(pattern: &str, escape: Option<char>) -> Result<Vec<Part>> {
+fn parse(pattern: &str, escape: Option<char>) -> Result<Vec<LikePart>> {
     let mut parts = Vec::with_capacity(pattern.len());
     let mut characters = pattern.chars();
     while let Some(character) = characters.next() {
         parts.push(if Some(character) == escape {
             let message = "LIKE pattern must not end with escape character";
             let next = characters.next();
-            Part::Exactly(next.ok_or_else(|| Error::new(SqlState::InvalidEscapeSequence, message))?)
+            LikePart::Exactly(next.ok_or_else(|| Error::new(SqlState::InvalidEscapeSequence, message))?)
         } else {
             match character {
-                '%' => Part::Any,
-                '_' => Part::One,
-                other => Part::Exactly(other),
+                '%' => LikePart::Any,
+                '_' => LikePart::One,
+                other => LikePart::Exactly(other),
             }
         });
     }

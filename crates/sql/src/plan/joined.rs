@@ -6,7 +6,7 @@
 //! `docs/design/joined-writes.md`.
 
 use super::select::bind_projection;
-use super::target::{Shown, Target, ViewCheck};
+use super::target::{Shown, ViewCheck, WriteTarget};
 use super::write::{
     WritePlan, assigned_column, assigned_pairs, bind_new_value, is_default, leave_out_computed,
 };
@@ -178,7 +178,7 @@ pub(super) enum Names {
 /// values that the query computes.
 pub(super) struct Join<'a> {
     planner: &'a Planner<'a>,
-    pub target: Target,
+    pub target: WriteTarget,
     /// What it is over a row of its table.
     shown: Shown,
     with: Option<&'a ast::With>,
@@ -192,7 +192,7 @@ pub(super) struct Join<'a> {
 impl<'a> Join<'a> {
     pub(super) fn new(
         planner: &'a Planner<'a>,
-        target: Target,
+        target: WriteTarget,
         with: Option<&'a ast::With>,
         parameters: &'a mut Parameters,
     ) -> Bound<Join<'a>> {

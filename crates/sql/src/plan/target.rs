@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{self, Expr, Ident, SelectItem, TableFactor
 use std::sync::Arc;
 
 /// What a statement writes to.
-pub(super) struct Target {
+pub(super) struct WriteTarget {
     pub table: Arc<Table>,
     /// The name of the table's schema.
     pub schema: String,
@@ -61,22 +61,27 @@ impl Shown {
 
 impl Planner<'_> {
     /// What a name means to a statement that writes.
-    pub(super) fn target(&self, name: &ast::ObjectName, alias: Option<&Ident>, verb: Verb) -> Bound<Target> {
+    pub(super) fn target(
+        &self,
+        name: &ast::ObjectName,
+        alias: Option<&Ident>,
+        verb: Verb,
+    ) -> Bound<WriteTarget> {
         let written = object_name(name)?;
         let alias = |own: &str| alias.map_or_else(|| own.to_owned(), folded);
         let Some(view) = self.catalog.view(&written) else {
             let table = self.table(name)?;
             let (schema, alias) = (self.catalog.schema_of(&table).to_owned(), alias(table.name()));
-            return Ok(Target { table, schema, alias, view: None, verb });
+            return Ok(WriteTarget { table, schema, alias, view: None, verb });
         };
         let alias = alias(&view.name);
         let (levels, table) = levels(view, &self.catalog, verb)?;
         let schema = self.catalog.schema_of(&table).to_owned();
-        Ok(Target { table, schema, alias, view: Some(WrittenView { levels }), verb })
+        Ok(WriteTarget { table, schema, alias, view: Some(WrittenView { levels }), verb })
     }
 }
 
-impl Target {
+impl WriteTarget {
     /// What the statement calls the columns.
     pub(super) fn columns(&self) -> &[ColumnDefinition] {
         match &self.view {

@@ -4,7 +4,7 @@ use super::access::{Access, choose};
 use super::default::defaults;
 use super::derivation::inference;
 use super::select::bind_projection;
-use super::target::{Shown, Target, ViewCheck};
+use super::target::{Shown, ViewCheck, WriteTarget};
 use super::with::below;
 use super::{JoinedPlan, LastStep, Planner, QueryPlan, SubqueryPlans, WithPlan};
 use crate::OutputColumn;
@@ -258,7 +258,7 @@ impl Planner<'_> {
         Ok(DeletePlan { table, access, filter, columns, returning, subqueries })
     }
 
-    pub(super) fn written_target(&self, from: &ast::TableWithJoins, verb: Verb) -> Bound<Target> {
+    pub(super) fn written_target(&self, from: &ast::TableWithJoins, verb: Verb) -> Bound<WriteTarget> {
         let ast::TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
             return elsewhere("writing to something other than a table");
         };
@@ -271,7 +271,7 @@ impl Planner<'_> {
     /// What the target is over a row of its table. Subqueries of a view that depend on the row are left to a join.
     fn shown(
         &self,
-        target: &Target,
+        target: &WriteTarget,
         parameters: &mut Parameters,
         subqueries: &mut SubqueryPlans,
     ) -> Bound<Shown> {
@@ -296,7 +296,7 @@ impl Shown {
 /// A statement that writes to rows of one target.
 struct Writing<'p, 'a> {
     planner: &'p Planner<'a>,
-    target: &'p Target,
+    target: &'p WriteTarget,
     shown: &'p Shown,
 }
 
@@ -417,7 +417,7 @@ struct Targets {
 }
 
 impl Targets {
-    fn new(target: &Target, names: &[ast::ObjectName], overriding: Overriding) -> Bound<Targets> {
+    fn new(target: &WriteTarget, names: &[ast::ObjectName], overriding: Overriding) -> Bound<Targets> {
         let all = if names.is_empty() { target.columns().len() } else { names.len() };
         let (mut columns, mut refused) = (Vec::with_capacity(all), None);
         if names.is_empty() {
@@ -462,7 +462,7 @@ impl Targets {
 }
 
 /// 42601 if a column of the table is written twice, through several columns of a view.
-fn check_once(target: &Target, columns: &[usize]) -> Bound<()> {
+fn check_once(target: &WriteTarget, columns: &[usize]) -> Bound<()> {
     let twice = columns.iter().enumerate().find(|(at, column)| columns[..*at].contains(column));
     match twice {
         None => Ok(()),
@@ -475,7 +475,7 @@ fn check_once(target: &Target, columns: &[usize]) -> Bound<()> {
 }
 
 /// Positions in the table of the columns that an INSERT names.
-fn named_columns(target: &Target, names: &[ast::ObjectName]) -> Bound<Vec<usize>> {
+fn named_columns(target: &WriteTarget, names: &[ast::ObjectName]) -> Bound<Vec<usize>> {
     let mut known: Vec<String> = Vec::with_capacity(names.len());
     let mut columns = Vec::with_capacity(names.len());
     for name in names {
@@ -559,7 +559,7 @@ fn sql_type(data_type: DataType) -> Option<ast::DataType> {
 }
 
 /// Positions of the columns that an INSERT names; all of them if it names none.
-pub(super) fn target_columns(target: &Target, names: &[ast::ObjectName]) -> Bound<Vec<usize>> {
+pub(super) fn target_columns(target: &WriteTarget, names: &[ast::ObjectName]) -> Bound<Vec<usize>> {
     match names {
         [] => Ok((0..target.table.columns().len()).collect()),
         names => named_columns(target, names),
@@ -712,7 +712,7 @@ pub(super) fn leave_out_computed(table: &Table, assignments: &mut Vec<(usize, Ex
 }
 
 /// The column that SET names. What stands before a dot would be a column of a composite type.
-pub(super) fn assigned_column(target: &Target, name: &ast::ObjectName) -> Bound<usize> {
+pub(super) fn assigned_column(target: &WriteTarget, name: &ast::ObjectName) -> Bound<usize> {
     match name.0.first().and_then(|part| part.as_ident()) {
         Some(first) => target.column_position(&folded(first)).and_then(|column| match name.0.len() {
             1 => Ok(column),
@@ -751,7 +751,7 @@ pub(super) fn assigned_pairs(assignment: &ast::Assignment) -> Bound<Vec<(&ast::O
 
 /// The value that SET gives a column of the table: its default, or what `bind` makes of it; `taken`: the column has got one before.
 pub(super) fn bind_new_value(
-    target: &Target,
+    target: &WriteTarget,
     catalog: &Catalog,
     column: usize,
     value: &Expr,
@@ -773,7 +773,10 @@ pub(super) fn bind_new_value(
     bind()
 }
 
-fn conflict_indexes(written: &Target, target: Option<&ast::ConflictTarget>) -> Bound<Vec<IndexPosition>> {
+fn conflict_indexes(
+    written: &WriteTarget,
+    target: Option<&ast::ConflictTarget>,
+) -> Bound<Vec<IndexPosition>> {
     let table = &written.table;
     let unique = table.usable_indexes().filter(|(_, index)| index.definition().unique);
     let matching: Vec<IndexPosition> = match target {

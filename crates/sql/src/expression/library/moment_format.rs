@@ -2,7 +2,9 @@
 
 use super::calendar::{JULIAN_EPOCH, MICROSECONDS_PER_SECOND, Parts};
 use super::entry::{Entry, entry, text};
-use super::moment_picture::{Field, Letters, MONTHS, MomentElement, Part, ROMAN_MONTHS, WEEKDAYS, read};
+use super::moment_picture::{
+    Letters, MONTHS, MomentElement, PictureField, PicturePart, ROMAN_MONTHS, WEEKDAYS, read,
+};
 use super::number_picture::ordinal;
 use ankerdb_engine::DataType::Text;
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
@@ -64,16 +66,17 @@ impl Clock {
     }
 }
 
-fn shown(part: &Part, parts: &Parts, clock: &Clock) -> String {
+fn shown(part: &PicturePart, parts: &Parts, clock: &Clock) -> String {
     if let Some(name) = name(part, parts, clock) {
         return name;
     }
     let (number, width) = number(part.field, parts);
     let width = if part.is_short { 0 } else { width };
     let digits = match part.field {
-        Field::YearWithComma => format!("{},{:03}", number / 1000, number % 1000),
-        Field::Fraction(_) | Field::Milliseconds | Field::Microseconds => {
-            let width = if let Field::Fraction(digits) = part.field { usize::from(digits) } else { width };
+        PictureField::YearWithComma => format!("{},{:03}", number / 1000, number % 1000),
+        PictureField::Fraction(_) | PictureField::Milliseconds | PictureField::Microseconds => {
+            let width =
+                if let PictureField::Fraction(digits) = part.field { usize::from(digits) } else { width };
             format!("{number:0width$}", width = width.max(fraction_width(part.field)))
         }
         _ if number < 0 => format!("{number:0width$}", width = if width > 0 { width + 1 } else { 0 }),
@@ -89,22 +92,22 @@ fn shown(part: &Part, parts: &Parts, clock: &Clock) -> String {
 }
 
 /// Digits of a fraction of a second, which are never left out.
-fn fraction_width(field: Field) -> usize {
+fn fraction_width(field: PictureField) -> usize {
     match field {
-        Field::Fraction(digits) => usize::from(digits),
-        Field::Milliseconds => 3,
+        PictureField::Fraction(digits) => usize::from(digits),
+        PictureField::Milliseconds => 3,
         _ => 6,
     }
 }
 
 /// What is shown by letters and signs.
-fn name(part: &Part, parts: &Parts, clock: &Clock) -> Option<String> {
+fn name(part: &PicturePart, parts: &Parts, clock: &Clock) -> Option<String> {
     let padded = |name: &str, width: usize| match part.is_short {
         true => lettered(name, part.letters),
         false => format!("{:<width$}", lettered(name, part.letters)),
     };
     Some(match part.field {
-        Field::Noon(periods) => {
+        PictureField::Noon(periods) => {
             let name = match (parts.hour >= 12, periods) {
                 (false, false) => "AM",
                 (true, false) => "PM",
@@ -113,7 +116,7 @@ fn name(part: &Part, parts: &Parts, clock: &Clock) -> Option<String> {
             };
             lettered(name, part.letters)
         }
-        Field::Era(periods) => {
+        PictureField::Era(periods) => {
             let name = match (parts.year > 0, periods) {
                 (true, false) => "AD",
                 (false, false) => "BC",
@@ -122,20 +125,20 @@ fn name(part: &Part, parts: &Parts, clock: &Clock) -> Option<String> {
             };
             lettered(name, part.letters)
         }
-        Field::WeekdayName(is_whole) => {
+        PictureField::WeekdayName(is_whole) => {
             let name = WEEKDAYS[parts.weekday() as usize];
             if is_whole { padded(name, 9) } else { lettered(&name[..3], part.letters) }
         }
-        Field::MonthName(is_whole) => {
+        PictureField::MonthName(is_whole) => {
             let name = MONTHS[parts.month as usize - 1];
             if is_whole { padded(name, 9) } else { lettered(&name[..3], part.letters) }
         }
-        Field::RomanMonth => padded(ROMAN_MONTHS[parts.month as usize - 1], 4),
-        Field::Zone => lettered(&clock.name, part.letters),
-        Field::Exactly => String::new(),
-        Field::Offset if clock.minutes() != 0 => format!("{}:{:02}", clock.hours(), clock.minutes()),
-        Field::Offset | Field::ZoneHour => clock.hours(),
-        Field::ZoneMinute => format!("{:02}", clock.minutes()),
+        PictureField::RomanMonth => padded(ROMAN_MONTHS[parts.month as usize - 1], 4),
+        PictureField::Zone => lettered(&clock.name, part.letters),
+        PictureField::Exactly => String::new(),
+        PictureField::Offset if clock.minutes() != 0 => format!("{}:{:02}", clock.hours(), clock.minutes()),
+        PictureField::Offset | PictureField::ZoneHour => clock.hours(),
+        PictureField::ZoneMinute => format!("{:02}", clock.minutes()),
         _ => return None,
     })
 }
@@ -149,38 +152,38 @@ fn lettered(name: &str, letters: Letters) -> String {
 }
 
 /// A number, and the digits that it is filled up to.
-fn number(field: Field, parts: &Parts) -> (i64, usize) {
+fn number(field: PictureField, parts: &Parts) -> (i64, usize) {
     let positive = |year: i64| if year > 0 { year } else { 1 - year };
     let of_year = |year: i64, digits: u8| match digits {
         4 => (year, 4),
         _ => (year % 10i64.pow(u32::from(digits)), usize::from(digits)),
     };
     match field {
-        Field::Century => (parts.century(), 2),
-        Field::DayOfYear => (parts.day_of_year(), 3),
-        Field::IsoDayOfYear => (parts.iso_day_of_year(), 3),
-        Field::Day => (i64::from(parts.day), 2),
-        Field::Weekday => (parts.weekday() + 1, 0),
-        Field::IsoWeekday => (parts.iso_weekday(), 0),
-        Field::Fraction(digits) => {
+        PictureField::Century => (parts.century(), 2),
+        PictureField::DayOfYear => (parts.day_of_year(), 3),
+        PictureField::IsoDayOfYear => (parts.iso_day_of_year(), 3),
+        PictureField::Day => (i64::from(parts.day), 2),
+        PictureField::Weekday => (parts.weekday() + 1, 0),
+        PictureField::IsoWeekday => (parts.iso_weekday(), 0),
+        PictureField::Fraction(digits) => {
             (parts.microsecond / 10i64.pow(6 - u32::from(digits)), usize::from(digits))
         }
-        Field::Hour24 => (parts.hour, 2),
-        Field::Hour12 => ((parts.hour + 11) % 12 + 1, 2),
-        Field::Minute => (parts.minute, 2),
-        Field::Second => (parts.second, 2),
-        Field::SecondOfDay => ((parts.hour * 60 + parts.minute) * 60 + parts.second, 0),
-        Field::Year(digits) => of_year(positive(parts.year), digits),
-        Field::IsoYear(digits) => of_year(positive(parts.iso_week().0), digits),
-        Field::YearWithComma => (positive(parts.year), 0),
-        Field::Quarter => (i64::from(parts.month - 1) / 3 + 1, 0),
-        Field::Month => (i64::from(parts.month), 2),
-        Field::Week => ((parts.day_of_year() - 1) / 7 + 1, 2),
-        Field::IsoWeek => (parts.iso_week().1, 2),
-        Field::WeekOfMonth => (i64::from(parts.day - 1) / 7 + 1, 0),
-        Field::Julian => (parts.days + JULIAN_EPOCH, 0),
-        Field::Milliseconds => (parts.microsecond / 1000, 3),
-        Field::Microseconds => (parts.microsecond, 6),
+        PictureField::Hour24 => (parts.hour, 2),
+        PictureField::Hour12 => ((parts.hour + 11) % 12 + 1, 2),
+        PictureField::Minute => (parts.minute, 2),
+        PictureField::Second => (parts.second, 2),
+        PictureField::SecondOfDay => ((parts.hour * 60 + parts.minute) * 60 + parts.second, 0),
+        PictureField::Year(digits) => of_year(positive(parts.year), digits),
+        PictureField::IsoYear(digits) => of_year(positive(parts.iso_week().0), digits),
+        PictureField::YearWithComma => (positive(parts.year), 0),
+        PictureField::Quarter => (i64::from(parts.month - 1) / 3 + 1, 0),
+        PictureField::Month => (i64::from(parts.month), 2),
+        PictureField::Week => ((parts.day_of_year() - 1) / 7 + 1, 2),
+        PictureField::IsoWeek => (parts.iso_week().1, 2),
+        PictureField::WeekOfMonth => (i64::from(parts.day - 1) / 7 + 1, 0),
+        PictureField::Julian => (parts.days + JULIAN_EPOCH, 0),
+        PictureField::Milliseconds => (parts.microsecond / 1000, 3),
+        PictureField::Microseconds => (parts.microsecond, 6),
         _ => (0, 0),
     }
 }

@@ -8,7 +8,7 @@ use super::calendar::{
     JULIAN_EPOCH, MICROSECONDS_PER_DAY, MICROSECONDS_PER_SECOND, days_in_month, first_iso_day,
 };
 use super::entry::{Entry, entry, text};
-use super::moment_picture::{Field, MONTHS, MomentElement, Part, ROMAN_MONTHS, WEEKDAYS, read};
+use super::moment_picture::{MONTHS, MomentElement, PictureField, PicturePart, ROMAN_MONTHS, WEEKDAYS, read};
 use crate::name::not_supported;
 use ankerdb_engine::DataType::{Date, Text};
 use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Value};
@@ -144,7 +144,7 @@ impl Reader<'_> {
     }
 
     /// A number of the field, and how many characters it has.
-    fn number(&mut self, part: &Part, width: usize, is_open: bool) -> Result<(i64, usize)> {
+    fn number(&mut self, part: &PicturePart, width: usize, is_open: bool) -> Result<(i64, usize)> {
         self.rest = self.rest.trim_start();
         let limit = match is_open {
             true => self.rest.len(),
@@ -170,61 +170,66 @@ impl Reader<'_> {
         Ok((i64::from(number), used))
     }
 
-    fn part(&mut self, part: &Part, is_open: bool) -> Result<()> {
+    fn part(&mut self, part: &PicturePart, is_open: bool) -> Result<()> {
         let (width, slot): (usize, fn(&mut Found) -> &mut Option<i64>) = match part.field {
-            Field::Exactly => {
+            PictureField::Exactly => {
                 self.is_exact = true;
                 return Ok(());
             }
-            Field::Noon(_)
-            | Field::Era(_)
-            | Field::WeekdayName(_)
-            | Field::MonthName(_)
-            | Field::RomanMonth => {
+            PictureField::Noon(_)
+            | PictureField::Era(_)
+            | PictureField::WeekdayName(_)
+            | PictureField::MonthName(_)
+            | PictureField::RomanMonth => {
                 return self.name(part);
             }
-            Field::Milliseconds => return self.fraction(part, 3, is_open),
-            Field::Microseconds => return self.fraction(part, 6, is_open),
-            Field::Fraction(digits) => return self.fraction(part, usize::from(digits), is_open),
-            Field::Zone | Field::Offset => {
+            PictureField::Milliseconds => return self.fraction(part, 3, is_open),
+            PictureField::Microseconds => return self.fraction(part, 6, is_open),
+            PictureField::Fraction(digits) => return self.fraction(part, usize::from(digits), is_open),
+            PictureField::Zone | PictureField::Offset => {
                 return Err(not_supported(&format!("formatting field \"{}\" outside of to_char", part.word)));
             }
-            Field::ZoneHour | Field::ZoneMinute => return self.zone(part, is_open),
-            Field::Year(_) | Field::IsoYear(_) | Field::YearWithComma => return self.year(part, is_open),
-            Field::Quarter => return self.number(part, 1, is_open).map(drop),
-            Field::Century => (2, |found| &mut found.century),
-            Field::DayOfYear | Field::IsoDayOfYear => (3, |found| &mut found.day_of_year),
-            Field::Day => (2, |found| &mut found.day),
-            Field::Weekday => return self.number(part, 1, is_open).map(drop),
-            Field::IsoWeekday => (1, |found| &mut found.iso_weekday),
-            Field::Hour24 | Field::Hour12 => (2, |found| &mut found.hour),
-            Field::Minute => (2, |found| &mut found.minute),
-            Field::Second => (2, |found| &mut found.second),
-            Field::SecondOfDay => (5, |found| &mut found.second_of_day),
-            Field::Month => (2, |found| &mut found.month),
-            Field::Week | Field::IsoWeek => (2, |found| &mut found.week),
-            Field::WeekOfMonth => (1, |found| &mut found.week_of_month),
-            Field::Julian => (usize::MAX, |found| &mut found.julian),
+            PictureField::ZoneHour | PictureField::ZoneMinute => return self.zone(part, is_open),
+            PictureField::Year(_) | PictureField::IsoYear(_) | PictureField::YearWithComma => {
+                return self.year(part, is_open);
+            }
+            PictureField::Quarter => return self.number(part, 1, is_open).map(drop),
+            PictureField::Century => (2, |found| &mut found.century),
+            PictureField::DayOfYear | PictureField::IsoDayOfYear => (3, |found| &mut found.day_of_year),
+            PictureField::Day => (2, |found| &mut found.day),
+            PictureField::Weekday => return self.number(part, 1, is_open).map(drop),
+            PictureField::IsoWeekday => (1, |found| &mut found.iso_weekday),
+            PictureField::Hour24 | PictureField::Hour12 => (2, |found| &mut found.hour),
+            PictureField::Minute => (2, |found| &mut found.minute),
+            PictureField::Second => (2, |found| &mut found.second),
+            PictureField::SecondOfDay => (5, |found| &mut found.second_of_day),
+            PictureField::Month => (2, |found| &mut found.month),
+            PictureField::Week | PictureField::IsoWeek => (2, |found| &mut found.week),
+            PictureField::WeekOfMonth => (1, |found| &mut found.week_of_month),
+            PictureField::Julian => (usize::MAX, |found| &mut found.julian),
         };
         self.convention(part)?;
-        self.found.is_twelve |= part.field == Field::Hour12;
+        self.found.is_twelve |= part.field == PictureField::Hour12;
         let (number, _) = self.number(part, width, is_open || width == usize::MAX)?;
         set(slot(&mut self.found), number, part)
     }
 
     /// Notes which calendar the field belongs to.
-    fn convention(&mut self, part: &Part) -> Result<()> {
+    fn convention(&mut self, part: &PicturePart) -> Result<()> {
         let is_iso = match part.field {
-            Field::IsoYear(_) | Field::IsoWeek | Field::IsoWeekday | Field::IsoDayOfYear => true,
-            Field::Year(_)
-            | Field::YearWithComma
-            | Field::Month
-            | Field::MonthName(_)
-            | Field::RomanMonth
-            | Field::Day
-            | Field::DayOfYear
-            | Field::Week
-            | Field::WeekOfMonth => false,
+            PictureField::IsoYear(_)
+            | PictureField::IsoWeek
+            | PictureField::IsoWeekday
+            | PictureField::IsoDayOfYear => true,
+            PictureField::Year(_)
+            | PictureField::YearWithComma
+            | PictureField::Month
+            | PictureField::MonthName(_)
+            | PictureField::RomanMonth
+            | PictureField::Day
+            | PictureField::DayOfYear
+            | PictureField::Week
+            | PictureField::WeekOfMonth => false,
             _ => return Ok(()),
         };
         match self.found.is_iso.replace(is_iso) {
@@ -236,10 +241,10 @@ impl Reader<'_> {
         }
     }
 
-    fn year(&mut self, part: &Part, is_open: bool) -> Result<()> {
+    fn year(&mut self, part: &PicturePart, is_open: bool) -> Result<()> {
         self.convention(part)?;
         let (number, digits) = match part.field {
-            Field::Year(digits) | Field::IsoYear(digits) => {
+            PictureField::Year(digits) | PictureField::IsoYear(digits) => {
                 let (number, used) = self.number(part, usize::from(digits), is_open)?;
                 // Of fewer than four digits the year nearest to 2020 is meant.
                 let near = match number {
@@ -265,18 +270,18 @@ impl Reader<'_> {
     }
 
     /// Digits behind the point: fewer than wanted stand for zeros behind them.
-    fn fraction(&mut self, part: &Part, width: usize, is_open: bool) -> Result<()> {
+    fn fraction(&mut self, part: &PicturePart, width: usize, is_open: bool) -> Result<()> {
         let (number, used) = self.number(part, width, is_open)?;
         let scaled = number * 10i64.pow(width.saturating_sub(used) as u32);
         match width {
-            3 if part.field == Field::Milliseconds => self.found.milliseconds = scaled,
+            3 if part.field == PictureField::Milliseconds => self.found.milliseconds = scaled,
             _ => self.found.microseconds = scaled * 10i64.pow(6 - width as u32),
         }
         Ok(())
     }
 
-    fn zone(&mut self, part: &Part, is_open: bool) -> Result<()> {
-        if part.field == Field::ZoneMinute {
+    fn zone(&mut self, part: &PicturePart, is_open: bool) -> Result<()> {
+        if part.field == PictureField::ZoneMinute {
             self.found.zone_minute = self.number(part, 2, is_open)?.0;
             return Ok(());
         }
@@ -286,41 +291,41 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn name(&mut self, part: &Part) -> Result<()> {
+    fn name(&mut self, part: &PicturePart) -> Result<()> {
         self.convention(part)?;
         match part.field {
-            Field::Noon(periods) => {
+            PictureField::Noon(periods) => {
                 let names: &[&str] = if periods { &["A.M.", "P.M."] } else { &["AM", "PM"] };
                 self.found.is_afternoon = self.one_of(part, names.iter().copied())? % 2 == 1;
                 self.found.is_twelve = true;
                 Ok(())
             }
-            Field::Era(periods) => {
+            PictureField::Era(periods) => {
                 let names: &[&str] = if periods { &["A.D.", "B.C."] } else { &["AD", "BC"] };
                 self.found.before_christ = self.one_of(part, names.iter().copied())? % 2 == 1;
                 Ok(())
             }
-            Field::MonthName(true) => self.month(part, MONTHS.iter().copied()),
-            Field::MonthName(false) => self.month(part, MONTHS.iter().map(|name| &name[..3])),
-            Field::RomanMonth => {
+            PictureField::MonthName(true) => self.month(part, MONTHS.iter().copied()),
+            PictureField::MonthName(false) => self.month(part, MONTHS.iter().map(|name| &name[..3])),
+            PictureField::RomanMonth => {
                 // The longest that fits: XII before XI.
                 let mut order: Vec<usize> = (0..12).collect();
                 order.sort_by_key(|at| std::cmp::Reverse(ROMAN_MONTHS[*at].len()));
                 let found = self.one_of(part, order.iter().map(|at| ROMAN_MONTHS[*at]))?;
                 set(&mut self.found.month, order[found] as i64 + 1, part)
             }
-            Field::WeekdayName(true) => self.one_of(part, WEEKDAYS.iter().copied()).map(drop),
+            PictureField::WeekdayName(true) => self.one_of(part, WEEKDAYS.iter().copied()).map(drop),
             _ => self.one_of(part, WEEKDAYS.iter().map(|name| &name[..3])).map(drop),
         }
     }
 
-    fn month<'n>(&mut self, part: &Part, names: impl Iterator<Item = &'n str>) -> Result<()> {
+    fn month<'n>(&mut self, part: &PicturePart, names: impl Iterator<Item = &'n str>) -> Result<()> {
         let month = self.one_of(part, names)? as i64 + 1;
         set(&mut self.found.month, month, part)
     }
 
     /// Takes one of the names, and tells which.
-    fn one_of<'n>(&mut self, part: &Part, names: impl Iterator<Item = &'n str>) -> Result<usize> {
+    fn one_of<'n>(&mut self, part: &PicturePart, names: impl Iterator<Item = &'n str>) -> Result<usize> {
         for (position, name) in names.enumerate() {
             if self.rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)) {
                 self.rest = &self.rest[name.len()..];
@@ -334,7 +339,7 @@ impl Reader<'_> {
 }
 
 /// Whether the number of a field ends where digits end, whatever the field's width.
-fn ends_number(part: &Part, next: Option<&MomentElement>) -> bool {
+fn ends_number(part: &PicturePart, next: Option<&MomentElement>) -> bool {
     match next {
         _ if part.is_short || part.ordinal.is_some() => true,
         None => true,
@@ -343,7 +348,7 @@ fn ends_number(part: &Part, next: Option<&MomentElement>) -> bool {
     }
 }
 
-fn set(slot: &mut Option<i64>, number: i64, part: &Part) -> Result<()> {
+fn set(slot: &mut Option<i64>, number: i64, part: &PicturePart) -> Result<()> {
     match slot.replace(number) {
         Some(other) if other != number && other != 0 => {
             let message = format!("conflicting values for \"{}\" field in formatting string", part.word);

@@ -2,7 +2,7 @@
 
 /// What a part of a picture stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Field {
+pub(super) enum PictureField {
     /// AM or PM; `true`: with periods.
     Noon(bool),
     /// AD or BC; `true`: with periods.
@@ -45,20 +45,20 @@ pub(super) enum Field {
     Exactly,
 }
 
-impl Field {
+impl PictureField {
     /// Whether it is written with digits only.
     pub(super) fn is_digits(self) -> bool {
         !matches!(
             self,
-            Field::Noon(_)
-                | Field::Era(_)
-                | Field::WeekdayName(_)
-                | Field::MonthName(_)
-                | Field::RomanMonth
-                | Field::Offset
-                | Field::Zone
-                | Field::ZoneHour
-                | Field::Exactly
+            PictureField::Noon(_)
+                | PictureField::Era(_)
+                | PictureField::WeekdayName(_)
+                | PictureField::MonthName(_)
+                | PictureField::RomanMonth
+                | PictureField::Offset
+                | PictureField::Zone
+                | PictureField::ZoneHour
+                | PictureField::Exactly
         )
     }
 }
@@ -73,8 +73,8 @@ pub(super) enum Letters {
 
 /// A field as it is written in a picture.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub field: Field,
+pub(super) struct PicturePart {
+    pub field: PictureField,
     pub letters: Letters,
     /// Without blanks and zeros that fill up.
     pub is_short: bool,
@@ -87,67 +87,67 @@ pub(super) struct Part {
 /// One place of a picture.
 #[derive(Clone, Debug)]
 pub(super) enum MomentElement {
-    Part(Part),
+    Part(PicturePart),
     /// `true`: in quotes, or a letter or digit.
     Text(char, bool),
 }
 
 /// In capitals. Those that begin with others come first.
-const WORDS: &[(&str, Field)] = &[
-    ("A.D.", Field::Era(true)),
-    ("A.M.", Field::Noon(true)),
-    ("AD", Field::Era(false)),
-    ("AM", Field::Noon(false)),
-    ("B.C.", Field::Era(true)),
-    ("BC", Field::Era(false)),
-    ("CC", Field::Century),
-    ("DAY", Field::WeekdayName(true)),
-    ("DDD", Field::DayOfYear),
-    ("DD", Field::Day),
-    ("DY", Field::WeekdayName(false)),
-    ("D", Field::Weekday),
-    ("FF1", Field::Fraction(1)),
-    ("FF2", Field::Fraction(2)),
-    ("FF3", Field::Fraction(3)),
-    ("FF4", Field::Fraction(4)),
-    ("FF5", Field::Fraction(5)),
-    ("FF6", Field::Fraction(6)),
-    ("FX", Field::Exactly),
-    ("HH24", Field::Hour24),
-    ("HH12", Field::Hour12),
-    ("HH", Field::Hour12),
-    ("IDDD", Field::IsoDayOfYear),
-    ("ID", Field::IsoWeekday),
-    ("IW", Field::IsoWeek),
-    ("IYYY", Field::IsoYear(4)),
-    ("IYY", Field::IsoYear(3)),
-    ("IY", Field::IsoYear(2)),
-    ("I", Field::IsoYear(1)),
-    ("J", Field::Julian),
-    ("MI", Field::Minute),
-    ("MM", Field::Month),
-    ("MONTH", Field::MonthName(true)),
-    ("MON", Field::MonthName(false)),
-    ("MS", Field::Milliseconds),
-    ("OF", Field::Offset),
-    ("P.M.", Field::Noon(true)),
-    ("PM", Field::Noon(false)),
-    ("Q", Field::Quarter),
-    ("RM", Field::RomanMonth),
-    ("SSSSS", Field::SecondOfDay),
-    ("SSSS", Field::SecondOfDay),
-    ("SS", Field::Second),
-    ("TZH", Field::ZoneHour),
-    ("TZM", Field::ZoneMinute),
-    ("TZ", Field::Zone),
-    ("US", Field::Microseconds),
-    ("WW", Field::Week),
-    ("W", Field::WeekOfMonth),
-    ("Y,YYY", Field::YearWithComma),
-    ("YYYY", Field::Year(4)),
-    ("YYY", Field::Year(3)),
-    ("YY", Field::Year(2)),
-    ("Y", Field::Year(1)),
+const WORDS: &[(&str, PictureField)] = &[
+    ("A.D.", PictureField::Era(true)),
+    ("A.M.", PictureField::Noon(true)),
+    ("AD", PictureField::Era(false)),
+    ("AM", PictureField::Noon(false)),
+    ("B.C.", PictureField::Era(true)),
+    ("BC", PictureField::Era(false)),
+    ("CC", PictureField::Century),
+    ("DAY", PictureField::WeekdayName(true)),
+    ("DDD", PictureField::DayOfYear),
+    ("DD", PictureField::Day),
+    ("DY", PictureField::WeekdayName(false)),
+    ("D", PictureField::Weekday),
+    ("FF1", PictureField::Fraction(1)),
+    ("FF2", PictureField::Fraction(2)),
+    ("FF3", PictureField::Fraction(3)),
+    ("FF4", PictureField::Fraction(4)),
+    ("FF5", PictureField::Fraction(5)),
+    ("FF6", PictureField::Fraction(6)),
+    ("FX", PictureField::Exactly),
+    ("HH24", PictureField::Hour24),
+    ("HH12", PictureField::Hour12),
+    ("HH", PictureField::Hour12),
+    ("IDDD", PictureField::IsoDayOfYear),
+    ("ID", PictureField::IsoWeekday),
+    ("IW", PictureField::IsoWeek),
+    ("IYYY", PictureField::IsoYear(4)),
+    ("IYY", PictureField::IsoYear(3)),
+    ("IY", PictureField::IsoYear(2)),
+    ("I", PictureField::IsoYear(1)),
+    ("J", PictureField::Julian),
+    ("MI", PictureField::Minute),
+    ("MM", PictureField::Month),
+    ("MONTH", PictureField::MonthName(true)),
+    ("MON", PictureField::MonthName(false)),
+    ("MS", PictureField::Milliseconds),
+    ("OF", PictureField::Offset),
+    ("P.M.", PictureField::Noon(true)),
+    ("PM", PictureField::Noon(false)),
+    ("Q", PictureField::Quarter),
+    ("RM", PictureField::RomanMonth),
+    ("SSSSS", PictureField::SecondOfDay),
+    ("SSSS", PictureField::SecondOfDay),
+    ("SS", PictureField::Second),
+    ("TZH", PictureField::ZoneHour),
+    ("TZM", PictureField::ZoneMinute),
+    ("TZ", PictureField::Zone),
+    ("US", PictureField::Microseconds),
+    ("WW", PictureField::Week),
+    ("W", PictureField::WeekOfMonth),
+    ("Y,YYY", PictureField::YearWithComma),
+    ("YYYY", PictureField::Year(4)),
+    ("YYY", PictureField::Year(3)),
+    ("YY", PictureField::Year(2)),
+    ("Y", PictureField::Year(1)),
 ];
 
 pub(super) const MONTHS: [&str; 12] = [
@@ -192,9 +192,9 @@ pub(super) fn read(picture: &str) -> Vec<MomentElement> {
                 _ => None,
             };
             rest = &rest[if ordinal.is_some() { 2 } else { 0 }..];
-            let is_name = matches!(field, Field::WeekdayName(_) | Field::MonthName(_));
+            let is_name = matches!(field, PictureField::WeekdayName(_) | PictureField::MonthName(_));
             is_short |= is_translated && is_name;
-            places.push(MomentElement::Part(Part { field, letters, is_short, ordinal, word }));
+            places.push(MomentElement::Part(PicturePart { field, letters, is_short, ordinal, word }));
             continue;
         }
         if before.len() > rest.len() && (rest.is_empty() || is_short) {
@@ -207,7 +207,7 @@ pub(super) fn read(picture: &str) -> Vec<MomentElement> {
 }
 
 /// The field that stands first, if any does.
-fn word(rest: &str) -> Option<(&'static str, Field, Letters)> {
+fn word(rest: &str) -> Option<(&'static str, PictureField, Letters)> {
     WORDS.iter().find_map(|&(word, field)| {
         let written = rest.get(..word.len())?;
         let letters = match written {
@@ -216,7 +216,7 @@ fn word(rest: &str) -> Option<(&'static str, Field, Letters)> {
                 Letters::Lower
             }
             first
-                if matches!(field, Field::WeekdayName(_) | Field::MonthName(_))
+                if matches!(field, PictureField::WeekdayName(_) | PictureField::MonthName(_))
                     && first.eq_ignore_ascii_case(word)
                     && first[1..].to_ascii_lowercase() == first[1..] =>
             {

@@ -8,7 +8,7 @@
 //! the text's end, that tells: an entry of the table has the next state, and whether a match ended before.
 
 use super::characters::{CharacterKind, Colors};
-use super::program::Step;
+use super::program::Instruction;
 use super::syntax::Assertion;
 use ankerdb_engine::{Interrupt, Result};
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ impl<'t> Subject<'t> {
 /// A program, and the table made of it so far.
 #[derive(Debug)]
 pub(super) struct Automaton {
-    steps: Vec<Step>,
+    steps: Vec<Instruction>,
     /// Whether a match may begin at every place, not only where the search does.
     is_floating: bool,
     has_assertions: bool,
@@ -79,8 +79,8 @@ struct State {
 }
 
 impl Automaton {
-    pub(super) fn new(steps: Vec<Step>, is_floating: bool) -> Automaton {
-        let has_assertions = steps.iter().any(|step| matches!(step, Step::Assert(_)));
+    pub(super) fn new(steps: Vec<Instruction>, is_floating: bool) -> Automaton {
+        let has_assertions = steps.iter().any(|step| matches!(step, Instruction::Assert(_)));
         Automaton {
             met: vec![0; steps.len()],
             steps,
@@ -189,8 +189,10 @@ impl Automaton {
                 open.push(way);
                 while let Some(step) = self.pass(&mut open, (before, after)) {
                     match self.steps[step] {
-                        Step::Take(set) if colors.is_member(set, color) => next.push((step + 1, begun)),
-                        Step::Done => first = Some(first.map_or(begun, |first| first.min(begun))),
+                        Instruction::Take(set) if colors.is_member(set, color) => {
+                            next.push((step + 1, begun))
+                        }
+                        Instruction::Done => first = Some(first.map_or(begun, |first| first.min(begun))),
                         _ => {}
                     }
                 }
@@ -228,11 +230,11 @@ impl Automaton {
                 continue;
             }
             match self.steps[step] {
-                Step::Split(one, other) => open.extend([one, other]),
-                Step::Jump(target) => open.push(target),
-                Step::Assert(assertion) if holds(assertion, before, after) => open.push(step + 1),
-                Step::Assert(_) => {}
-                Step::Take(_) | Step::Done => return Some(step),
+                Instruction::Split(one, other) => open.extend([one, other]),
+                Instruction::Jump(target) => open.push(target),
+                Instruction::Assert(assertion) if holds(assertion, before, after) => open.push(step + 1),
+                Instruction::Assert(_) => {}
+                Instruction::Take(_) | Instruction::Done => return Some(step),
             }
         }
         None
@@ -318,8 +320,8 @@ impl Automaton {
         let mut has_ended = false;
         while let Some(step) = self.pass(&mut open, (before, after)) {
             match self.steps[step] {
-                Step::Take(set) if colors.is_member(set, color) => next.push(step as u32 + 1),
-                Step::Done => has_ended = true,
+                Instruction::Take(set) if colors.is_member(set, color) => next.push(step as u32 + 1),
+                Instruction::Done => has_ended = true,
                 _ => {}
             }
         }

@@ -23,7 +23,7 @@ mod tests;
 use ankerdb_engine::{Error, Interrupt, Result, SqlState};
 use automaton::{Automaton, Subject};
 use characters::Colors;
-use parts::{Groups, Part};
+use parts::{Groups, RegexPart};
 use program::{Budget, Fragment};
 use std::cell::RefCell;
 use syntax::Pattern;
@@ -91,7 +91,7 @@ pub(crate) struct Regex {
     /// Finds where a match ends.
     anchored: Automaton,
     /// Finds the groups of a match.
-    parts: Option<Part>,
+    parts: Option<RegexPart>,
     prefers_shortest: bool,
 }
 

@@ -135,17 +135,17 @@ fn segments(pieces: &[Piece]) -> Vec<(Segment, Nature)> {
 
 /// A part of a pattern that is taken apart.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum RegexPart {
     Plain,
     /// The group of this number.
-    Capture(usize, Box<Part>),
+    Capture(usize, Box<RegexPart>),
     Sequence(Vec<Element>),
-    Choice(Vec<(Automaton, Part)>),
+    Choice(Vec<(Automaton, RegexPart)>),
     /// Any number of times, up to the most.
     Repeat {
         item: Automaton,
         prefers_shortest: bool,
-        part: Box<Part>,
+        part: Box<RegexPart>,
         most: Option<usize>,
     },
 }
@@ -157,23 +157,23 @@ pub(super) struct Element {
     /// All that follows.
     rest: Automaton,
     prefers_shortest: bool,
-    part: Part,
+    part: RegexPart,
 }
 
 /// The parts of a pattern.
 ///
 /// # Errors
 /// 2201B if there are too many.
-pub(super) fn parts(alternatives: &Alternatives, budget: &mut Budget) -> Result<Part> {
+pub(super) fn parts(alternatives: &Alternatives, budget: &mut Budget) -> Result<RegexPart> {
     match alternatives.0.as_slice() {
-        _ if of_alternatives(alternatives).is_plain() => Ok(Part::Plain),
+        _ if of_alternatives(alternatives).is_plain() => Ok(RegexPart::Plain),
         [only] => sequence(only, budget),
         several => {
             let branch = |branch: &Vec<Piece>| {
                 let own = automaton(Fragment::Pieces(branch), budget)?;
                 Ok((own, sequence(branch, budget)?))
             };
-            Ok(Part::Choice(several.iter().map(branch).collect::<Result<_>>()?))
+            Ok(RegexPart::Choice(several.iter().map(branch).collect::<Result<_>>()?))
         }
     }
 }
@@ -182,11 +182,11 @@ fn automaton(fragment: Fragment<'_>, budget: &mut Budget) -> Result<Automaton> {
     Ok(Automaton::new(program(fragment, budget)?, false))
 }
 
-fn sequence(pieces: &[Piece], budget: &mut Budget) -> Result<Part> {
+fn sequence(pieces: &[Piece], budget: &mut Budget) -> Result<RegexPart> {
     let mut elements = Vec::new();
     for (segment, nature) in segments(pieces) {
         let (range, part, prefers_shortest) = match segment {
-            Segment::Plain(range) => (range, Part::Plain, nature.shortest),
+            Segment::Plain(range) => (range, RegexPart::Plain, nature.shortest),
             Segment::Piece(position) => {
                 let (part, prefers_shortest) = of_piece(&pieces[position], budget)?;
                 (position..position + 1, part, prefers_shortest)
@@ -196,11 +196,11 @@ fn sequence(pieces: &[Piece], budget: &mut Budget) -> Result<Part> {
         let rest = automaton(Fragment::Pieces(&pieces[range.end..]), budget)?;
         elements.push(Element { own, rest, prefers_shortest, part });
     }
-    Ok(Part::Sequence(elements))
+    Ok(RegexPart::Sequence(elements))
 }
 
 /// A piece that is not plain, and whether it prefers the shortest match.
-fn of_piece(piece: &Piece, budget: &mut Budget) -> Result<(Part, bool)> {
+fn of_piece(piece: &Piece, budget: &mut Budget) -> Result<(RegexPart, bool)> {
     let (atom, own) = (of_atom(&piece.atom), Nature::of(piece.prefers));
     let nature = own.combined(atom);
     let is_same = !own.has_preference()
@@ -210,12 +210,12 @@ fn of_piece(piece: &Piece, budget: &mut Budget) -> Result<(Part, bool)> {
         return Ok((of_group(&piece.atom, budget)?, atom.shortest));
     }
     if !atom.captures {
-        return Ok((Part::Plain, nature.shortest));
+        return Ok((RegexPart::Plain, nature.shortest));
     }
     if piece.least == 0 {
         let item = automaton(Fragment::Atom(&piece.atom), budget)?;
         let part = Box::new(of_group(&piece.atom, budget)?);
-        let repeat = Part::Repeat { item, prefers_shortest: atom.shortest, part, most: piece.most };
+        let repeat = RegexPart::Repeat { item, prefers_shortest: atom.shortest, part, most: piece.most };
         return Ok((repeat, nature.shortest));
     }
     // The groups of the last repetition count.
@@ -224,7 +224,7 @@ fn of_piece(piece: &Piece, budget: &mut Budget) -> Result<(Part, bool)> {
         own: automaton(Fragment::Repeated(&piece.atom, others.0, others.1), budget)?,
         rest: automaton(Fragment::Atom(&piece.atom), budget)?,
         prefers_shortest: nature.shortest,
-        part: Part::Plain,
+        part: RegexPart::Plain,
     };
     let last = Element {
         own: automaton(Fragment::Atom(&piece.atom), budget)?,
@@ -232,14 +232,14 @@ fn of_piece(piece: &Piece, budget: &mut Budget) -> Result<(Part, bool)> {
         prefers_shortest: atom.shortest,
         part: of_group(&piece.atom, budget)?,
     };
-    Ok((Part::Sequence(vec![before, last]), nature.shortest))
+    Ok((RegexPart::Sequence(vec![before, last]), nature.shortest))
 }
 
-fn of_group(atom: &Atom, budget: &mut Budget) -> Result<Part> {
-    let Atom::Group(alternatives, capture) = atom else { return Ok(Part::Plain) };
+fn of_group(atom: &Atom, budget: &mut Budget) -> Result<RegexPart> {
+    let Atom::Group(alternatives, capture) = atom else { return Ok(RegexPart::Plain) };
     let inside = parts(alternatives, budget)?;
     Ok(match capture {
-        Some(number) => Part::Capture(*number, Box::new(inside)),
+        Some(number) => RegexPart::Capture(*number, Box::new(inside)),
         None => inside,
     })
 }
@@ -247,7 +247,7 @@ fn of_group(atom: &Atom, budget: &mut Budget) -> Result<Part> {
 /// Where groups begin and end, by number; the first is the whole match.
 pub(super) type Groups = Vec<Option<(usize, usize)>>;
 
-impl Part {
+impl RegexPart {
     /// Finds the groups of a match from `begin` to `end`.
     pub(super) fn take_apart(
         &mut self,
@@ -257,12 +257,12 @@ impl Part {
         groups: &mut Groups,
     ) -> Result<()> {
         match self {
-            Part::Plain => Ok(()),
-            Part::Capture(number, inside) => {
+            RegexPart::Plain => Ok(()),
+            RegexPart::Capture(number, inside) => {
                 groups[*number] = Some((begin, end));
                 inside.take_apart(subject, colors, (begin, end), groups)
             }
-            Part::Sequence(elements) => {
+            RegexPart::Sequence(elements) => {
                 let mut begin = begin;
                 for element in elements {
                     let middle = element.split(subject, colors, begin, end)?;
@@ -271,7 +271,7 @@ impl Part {
                 }
                 Ok(())
             }
-            Part::Choice(branches) => {
+            RegexPart::Choice(branches) => {
                 for (own, part) in branches {
                     if own.spans(subject, colors, begin, end)? {
                         return part.take_apart(subject, colors, (begin, end), groups);
@@ -279,7 +279,7 @@ impl Part {
                 }
                 Ok(())
             }
-            Part::Repeat { item, prefers_shortest, part, most } => {
+            RegexPart::Repeat { item, prefers_shortest, part, most } => {
                 let last = last_repetition(item, *prefers_shortest, *most, subject, colors, (begin, end))?;
                 match last {
                     Some(last) => part.take_apart(subject, colors, last, groups),

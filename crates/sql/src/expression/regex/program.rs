@@ -9,7 +9,7 @@ use super::{PROGRAM_MAX, too_complex};
 use ankerdb_engine::Result;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub(super) enum Instruction {
     /// Takes a character of the set of this number.
     Take(usize),
     /// Goes on at both places.
@@ -44,7 +44,7 @@ impl Budget {
 ///
 /// # Errors
 /// 2201B if these are more than the budget.
-pub(super) fn program(fragment: Fragment<'_>, budget: &mut Budget) -> Result<Vec<Step>> {
+pub(super) fn program(fragment: Fragment<'_>, budget: &mut Budget) -> Result<Vec<Instruction>> {
     let mut writer = Writer { steps: Vec::new(), budget };
     match fragment {
         Fragment::Whole(alternatives) => writer.alternatives(alternatives)?,
@@ -52,17 +52,17 @@ pub(super) fn program(fragment: Fragment<'_>, budget: &mut Budget) -> Result<Vec
         Fragment::Atom(atom) => writer.atom(atom)?,
         Fragment::Repeated(atom, least, most) => writer.repeated(atom, least, most)?,
     }
-    writer.push(Step::Done)?;
+    writer.push(Instruction::Done)?;
     Ok(writer.steps)
 }
 
 struct Writer<'b> {
-    steps: Vec<Step>,
+    steps: Vec<Instruction>,
     budget: &'b mut Budget,
 }
 
 impl Writer<'_> {
-    fn push(&mut self, step: Step) -> Result<usize> {
+    fn push(&mut self, step: Instruction) -> Result<usize> {
         self.budget.0 = self.budget.0.checked_sub(1).ok_or_else(too_complex)?;
         self.steps.push(step);
         Ok(self.steps.len() - 1)
@@ -72,14 +72,14 @@ impl Writer<'_> {
         let Some((last, others)) = branches.split_last() else { return Ok(()) };
         let mut ends = Vec::with_capacity(others.len());
         for branch in others {
-            let split = self.push(Step::Split(0, 0))?;
+            let split = self.push(Instruction::Split(0, 0))?;
             branch.iter().try_for_each(|piece| self.piece(piece))?;
-            ends.push(self.push(Step::Jump(0))?);
-            self.steps[split] = Step::Split(split + 1, self.steps.len());
+            ends.push(self.push(Instruction::Jump(0))?);
+            self.steps[split] = Instruction::Split(split + 1, self.steps.len());
         }
         last.iter().try_for_each(|piece| self.piece(piece))?;
         for end in ends {
-            self.steps[end] = Step::Jump(self.steps.len());
+            self.steps[end] = Instruction::Jump(self.steps.len());
         }
         Ok(())
     }
@@ -90,8 +90,8 @@ impl Writer<'_> {
 
     fn atom(&mut self, atom: &Atom) -> Result<()> {
         match atom {
-            Atom::Class(set) => self.push(Step::Take(*set)).map(drop),
-            Atom::Assert(assertion) => self.push(Step::Assert(*assertion)).map(drop),
+            Atom::Class(set) => self.push(Instruction::Take(*set)).map(drop),
+            Atom::Assert(assertion) => self.push(Instruction::Assert(*assertion)).map(drop),
             Atom::Group(alternatives, _) => self.alternatives(alternatives),
         }
     }
@@ -101,19 +101,19 @@ impl Writer<'_> {
             self.atom(atom)?;
         }
         let Some(most) = most else {
-            let split = self.push(Step::Split(0, 0))?;
+            let split = self.push(Instruction::Split(0, 0))?;
             self.atom(atom)?;
-            self.push(Step::Jump(split))?;
-            self.steps[split] = Step::Split(split + 1, self.steps.len());
+            self.push(Instruction::Jump(split))?;
+            self.steps[split] = Instruction::Split(split + 1, self.steps.len());
             return Ok(());
         };
         let mut splits = Vec::new();
         for _ in least..most {
-            splits.push(self.push(Step::Split(0, 0))?);
+            splits.push(self.push(Instruction::Split(0, 0))?);
             self.atom(atom)?;
         }
         for split in splits {
-            self.steps[split] = Step::Split(split + 1, self.steps.len());
+            self.steps[split] = Instruction::Split(split + 1, self.steps.len());
         }
         Ok(())
     }
