@@ -21,7 +21,7 @@ use ankerdb_measure::machine::Machine;
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use ankerdb_workload::htap::config::{HtapConfig, check_writable, default_threads};
 use ankerdb_workload::htap::marker::Marker;
-use ankerdb_workload::htap::olap::{Analyst, Beside, OlapResult, Order};
+use ankerdb_workload::htap::olap::{Analyst, Beside, OlapResult, QueryOrder};
 use ankerdb_workload::htap::oltp::{OltpOptions, OltpResult, OltpStream, OltpWorld};
 use ankerdb_workload::htap::queries::QUERIES;
 use ankerdb_workload::tpcc::check::{CONDITIONS, check};
@@ -63,7 +63,7 @@ pub(crate) struct DemoOptions {
 }
 
 /// The results of both streams.
-pub(crate) struct Outcome {
+pub(crate) struct DemoOutcome {
     pub oltp: OltpResult,
     pub olap: OlapResult,
     /// Median latency in milliseconds of each query after the transactions have stopped.
@@ -152,7 +152,7 @@ impl Stage {
         Ok(Stage { world: OltpWorld { database, tables: Arc::new(tables), marker }, engine, threads })
     }
 
-    fn perform(&self, options: &DemoOptions, stop: &AtomicBool) -> Result<Outcome> {
+    fn perform(&self, options: &DemoOptions, stop: &AtomicBool) -> Result<DemoOutcome> {
         let mut analyst = Analyst::new(&self.world.database, &self.engine)?;
         let idle_ms = idle_latencies(&mut analyst)?;
         let begin = analyst.sums()?;
@@ -162,7 +162,7 @@ impl Stage {
         let ended = AtomicBool::new(false);
         let (queries, watched) = std::thread::scope(|scope| {
             let analytics = scope.spawn(|| {
-                let order = Order::Random(fastrand::Rng::with_seed(SEED));
+                let order = QueryOrder::Random(fastrand::Rng::with_seed(SEED));
                 wait_for_queries(&live, &ended);
                 let beside = Beside { oltp: &stream, marker: &self.world.marker, begin, ended: &ended };
                 let result = analyst.stream(order, Some(beside), &mut |run| {
@@ -187,7 +187,7 @@ impl Stage {
         watched?;
         let queries = queries?;
         let idle_after_ms = idle_latencies(&mut analyst)?;
-        Ok(Outcome { oltp, olap: queries, idle_after_ms, live })
+        Ok(DemoOutcome { oltp, olap: queries, idle_after_ms, live })
     }
 
     fn oltp_options(&self, options: &DemoOptions) -> OltpOptions {

@@ -19,7 +19,7 @@ use ankerdb_base::ROWS_PER_BLOCK;
 use ankerdb_engine::{Result, SqlState};
 use ankerdb_measure::latency::median;
 use competitor::{Competitor, CompetitorKind, Image};
-use phase::{Outcome, Pace};
+use phase::{Pace, PhaseOutcome};
 use std::time::{Duration, Instant};
 
 /// Two writers, one reader.
@@ -139,7 +139,7 @@ fn rounds(harness: &Harness<'_>, control: &Competitor, competitor: &Competitor) 
     let time = harness.setup.time / ROUNDS as u32;
     let (mut kept, mut scan, mut rates) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()], Vec::new());
     let mut writes = [Vec::new(), Vec::new()];
-    let mut outcomes = [Outcome::default(), Outcome::default()];
+    let mut outcomes = [PhaseOutcome::default(), PhaseOutcome::default()];
     for _ in 0..ROUNDS {
         let plain = phase::run(harness, control, Pace::EveryScan, time)?;
         for (at, pace) in [Pace::EveryScan, Pace::PerSecond(RATE)].into_iter().enumerate() {

@@ -32,7 +32,7 @@ pub struct Answer {
 
 /// How rows are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum RowOrder {
     /// The statement orders them totally.
     Total,
     /// Any order is right.
@@ -113,7 +113,7 @@ impl fmt::Display for Difference {
 }
 
 /// All differences between the answers; none if they agree.
-pub fn differences(postgres: &Answer, ankerdb: &Answer, order: Order) -> Vec<Difference> {
+pub fn differences(postgres: &Answer, ankerdb: &Answer, order: RowOrder) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut compare = |aspect, left: String, right: String| {
         if left != right {
@@ -153,10 +153,10 @@ fn types(answer: &Answer) -> String {
 
 /// The rows of both as texts. Doubles that are equal up to rounding are made equal first: a sum depends on the order of
 /// its summands, and no order is promised.
-fn rows(postgres: &Answer, ankerdb: &Answer, order: Order) -> (String, String) {
+fn rows(postgres: &Answer, ankerdb: &Answer, order: RowOrder) -> (String, String) {
     let mut left = postgres.rows.clone();
     let mut right = ankerdb.rows.clone();
-    if order == Order::Any {
+    if order == RowOrder::Any {
         left.sort();
         right.sort();
     }
@@ -171,7 +171,7 @@ fn rows(postgres: &Answer, ankerdb: &Answer, order: Order) -> (String, String) {
 }
 
 /// Whether only digits or only blanks differ. (If nothing does, the answer does not matter.)
-fn how_rows_differ(postgres: &Answer, ankerdb: &Answer, order: Order) -> Aspect {
+fn how_rows_differ(postgres: &Answer, ankerdb: &Answer, order: RowOrder) -> Aspect {
     let oids = |at: usize| (postgres.columns[at].oid, ankerdb.columns[at].oid);
     let number = |oid: u32| matches!(oid, 700 | 701 | 1700);
     let text = |oid: u32| matches!(oid, 25 | 1042 | 1043);
@@ -186,7 +186,7 @@ fn how_rows_differ(postgres: &Answer, ankerdb: &Answer, order: Order) -> Aspect 
                 *cell = cell.trim_end_matches(' ').to_owned();
             }
         }
-        if order == Order::Any {
+        if order == RowOrder::Any {
             rows.sort();
         }
         rows
@@ -256,7 +256,7 @@ mod tests {
         Answer { columns: vec![column], rows: rows.iter().map(owned).collect(), ..Answer::default() }
     }
 
-    fn aspects(left: &Answer, right: &Answer, order: Order) -> Vec<Aspect> {
+    fn aspects(left: &Answer, right: &Answer, order: RowOrder) -> Vec<Aspect> {
         differences(left, right, order).into_iter().map(|difference| difference.aspect).collect()
     }
 
@@ -264,24 +264,24 @@ mod tests {
     fn rows_are_compared_in_order_only_where_the_order_is_total() {
         let left = answer(&[&[Some("1")], &[None]], 23);
         let right = answer(&[&[None], &[Some("1")]], 23);
-        assert_eq!(aspects(&left, &right, Order::Any), []);
-        assert_eq!(aspects(&left, &right, Order::Total), [Aspect::Rows]);
+        assert_eq!(aspects(&left, &right, RowOrder::Any), []);
+        assert_eq!(aspects(&left, &right, RowOrder::Total), [Aspect::Rows]);
     }
 
     #[test]
     fn null_and_the_empty_text_and_missing_rows_differ() {
         let (null, empty) = (answer(&[&[None]], 25), answer(&[&[Some("")]], 25));
-        assert_eq!(aspects(&null, &empty, Order::Any), [Aspect::Rows]);
-        assert_eq!(aspects(&null, &answer(&[], 25), Order::Any), [Aspect::Rows]);
+        assert_eq!(aspects(&null, &empty, RowOrder::Any), [Aspect::Rows]);
+        assert_eq!(aspects(&null, &answer(&[], 25), RowOrder::Any), [Aspect::Rows]);
     }
 
     #[test]
     fn doubles_may_differ_by_rounding_and_by_no_more() {
         let one = answer(&[&[Some("0.30000000000000004")]], 701);
-        assert_eq!(aspects(&one, &answer(&[&[Some("0.3")]], 701), Order::Any), []);
-        assert_eq!(aspects(&one, &answer(&[&[Some("0.3001")]], 701), Order::Any), [Aspect::Rows]);
+        assert_eq!(aspects(&one, &answer(&[&[Some("0.3")]], 701), RowOrder::Any), []);
+        assert_eq!(aspects(&one, &answer(&[&[Some("0.3001")]], 701), RowOrder::Any), [Aspect::Rows]);
         assert_eq!(
-            aspects(&answer(&[&[Some("0")]], 701), &answer(&[&[Some("-0")]], 701), Order::Any),
+            aspects(&answer(&[&[Some("0")]], 701), &answer(&[&[Some("-0")]], 701), RowOrder::Any),
             [Aspect::Rows]
         );
         // Exact types are exact.
@@ -289,7 +289,7 @@ mod tests {
             aspects(
                 &answer(&[&[Some("0.30000000000000004")]], 1700),
                 &answer(&[&[Some("0.3")]], 1700),
-                Order::Any
+                RowOrder::Any
             ),
             [Aspect::Rows]
         );
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn digits_and_blanks_are_told_apart_from_other_values() {
         let pair = |oid, left, right| {
-            aspects(&answer(&[&[Some(left)]], oid), &answer(&[&[Some(right)]], oid), Order::Any)
+            aspects(&answer(&[&[Some(left)]], oid), &answer(&[&[Some(right)]], oid), RowOrder::Any)
         };
         assert_eq!(pair(1700, "1.50", "1.5"), [Aspect::Scale]);
         assert_eq!(pair(1700, "2.3333333333333333", "2.333333"), [Aspect::Scale]);
@@ -311,13 +311,13 @@ mod tests {
     #[test]
     fn types_names_tags_and_errors_are_seen() {
         let base = answer(&[&[Some("1")]], 23);
-        assert_eq!(aspects(&base, &answer(&[&[Some("1")]], 20), Order::Any), [Aspect::Types]);
+        assert_eq!(aspects(&base, &answer(&[&[Some("1")]], 20), RowOrder::Any), [Aspect::Types]);
         let mut other = base.clone();
         other.columns[0].name = "b".into();
         other.tags.push("SELECT 1".into());
-        assert_eq!(aspects(&base, &other, Order::Any), [Aspect::Tags, Aspect::Names]);
+        assert_eq!(aspects(&base, &other, RowOrder::Any), [Aspect::Tags, Aspect::Names]);
         let failed = Answer { error: Some("22012".into()), ..Answer::default() };
-        let found = differences(&failed, &base, Order::Any);
+        let found = differences(&failed, &base, RowOrder::Any);
         assert_eq!((found[0].postgres.as_str(), found[0].ankerdb.as_str()), ("22012", "ok"));
     }
 }

@@ -1,6 +1,6 @@
 //! One statement on both servers, in all the ways that must give the same answer.
 
-use crate::answer::{Answer, Aspect, Difference, Order, differences};
+use crate::answer::{Answer, Aspect, Difference, RowOrder, differences};
 use crate::query::ORDER;
 use crate::server::Server;
 use crate::tree::Tree;
@@ -61,7 +61,7 @@ pub struct Step {
     /// The statement.
     pub tree: Tree,
     /// How its rows are compared.
-    pub order: Order,
+    pub order: RowOrder,
     /// What it does.
     pub kind: Effect,
     /// The way of a change. (Queries are asked in all ways.)
@@ -71,11 +71,11 @@ pub struct Step {
 impl Step {
     /// A statement that changes something, by the simple protocol.
     pub fn change(tree: Tree) -> Step {
-        Step { tree, order: Order::Any, kind: Effect::Change, way: Way::Simple }
+        Step { tree, order: RowOrder::Any, kind: Effect::Change, way: Way::Simple }
     }
 
     /// A query.
-    pub fn read(tree: Tree, order: Order) -> Step {
+    pub fn read(tree: Tree, order: RowOrder) -> Step {
         Step { tree, order, kind: Effect::Read, way: Way::Simple }
     }
 }
@@ -261,9 +261,9 @@ impl Judge {
     ///
     /// # Errors
     /// Those of [`Judge::run`].
-    pub fn compare(&mut self, tree: &Tree, way: Way, order: Order) -> io::Result<Vec<Finding>> {
+    pub fn compare(&mut self, tree: &Tree, way: Way, order: RowOrder) -> io::Result<Vec<Finding>> {
         let sql = tree.sql();
-        let order = if way != Way::Olap && sql.contains(ORDER) { order } else { Order::Any };
+        let order = if way != Way::Olap && sql.contains(ORDER) { order } else { RowOrder::Any };
         let (postgres, ankerdb) = match self.both(tree, way) {
             Ok(answers) => answers,
             Err(error) => {

@@ -22,7 +22,7 @@
 //! is stale, which is as wrong as a difference without an entry. An entry with a reason only is for records of `.slt` files
 //! that name it.
 
-use crate::answer::{Difference, Order};
+use crate::answer::{Difference, RowOrder};
 use crate::case::{Effect, Finding, Judge, Step, Way};
 use crate::shrink;
 use crate::tree::{Sort, Tree};
@@ -187,7 +187,7 @@ impl KnownDifference {
             ["select", "with", "values", "("].iter().any(|word| last.to_lowercase().starts_with(word));
         let kind = if reads { Effect::Read } else { Effect::Change };
         let way = if self.way.as_deref() == Some("extended") { Way::Extended } else { Way::Simple };
-        let order = if last.to_lowercase().contains("order by") { Order::Total } else { Order::Any };
+        let order = if last.to_lowercase().contains("order by") { RowOrder::Total } else { RowOrder::Any };
         let step = Step { tree: with_constants(last), order, kind, way };
         let found = judge.run(&step)?;
         judge.clear()?;

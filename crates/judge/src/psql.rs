@@ -14,7 +14,7 @@ const NAME_MAX: usize = 64;
 
 /// A statement of a script.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Statement {
+pub struct ScriptStatement {
     /// Where it begins, counted from 1.
     pub line: usize,
     /// How often the script has connected anew before it.
@@ -37,11 +37,11 @@ struct Reader<'a> {
     depth: usize,
     variables: HashMap<String, String>,
     folder: &'a Path,
-    statements: Vec<Statement>,
+    statements: Vec<ScriptStatement>,
 }
 
 /// The statements of a script. `folder` holds the data files, in a folder `data`.
-pub fn statements(text: &str, folder: &Path) -> Vec<Statement> {
+pub fn statements(text: &str, folder: &Path) -> Vec<ScriptStatement> {
     let mut reader = Reader {
         rest: text.chars().peekable(),
         line: 1,
@@ -259,7 +259,7 @@ impl Reader<'_> {
         }
         let (line, session) = (self.begun, self.session);
         let (sql, rows) = self.with_rows(sql);
-        self.statements.push(Statement { line, session, sql, rows });
+        self.statements.push(ScriptStatement { line, session, sql, rows });
     }
 
     /// `COPY` with the rows that it reads.

@@ -1,6 +1,6 @@
 //! Random queries: on one table so that the OLTP path takes them, and everything that analytics write.
 
-use crate::answer::Order;
+use crate::answer::RowOrder;
 use crate::expression::Generator;
 use crate::schema::ID_MAX;
 use crate::tree::{Sort, Tree};
@@ -15,7 +15,7 @@ type Columns = Vec<Type>;
 
 impl Generator<'_> {
     /// A query, and whether it orders its rows totally.
-    pub fn query(&mut self) -> (Tree, Order) {
+    pub fn query(&mut self) -> (Tree, RowOrder) {
         self.scope.clear();
         match self.rng.u8(..10) {
             0..=3 => self.narrow(),
@@ -41,7 +41,7 @@ impl Generator<'_> {
     }
 
     /// A SELECT that reaches its rows by the primary key.
-    fn narrow(&mut self) -> (Tree, Order) {
+    fn narrow(&mut self) -> (Tree, RowOrder) {
         let from = self.table_source(false);
         let items = self.items(2);
         let low = self.rng.i32(0..ID_MAX / 2);
@@ -60,22 +60,22 @@ impl Generator<'_> {
         if self.once_in(3) {
             query = query.optional(" LIMIT ", Tree::leaf(Sort::Word, self.rng.u8(..6).to_string()));
         }
-        (query, Order::Total)
+        (query, RowOrder::Total)
     }
 
-    fn without_table(&mut self) -> (Tree, Order) {
-        (select(self.items(3)), Order::Any)
+    fn without_table(&mut self) -> (Tree, RowOrder) {
+        (select(self.items(3)), RowOrder::Any)
     }
 
     /// Behind the query: nothing, or an order by all columns, possibly with a limit.
-    fn ordered(&mut self, with: Option<Tree>, query: Tree, width: usize) -> (Tree, Order) {
+    fn ordered(&mut self, with: Option<Tree>, query: Tree, width: usize) -> (Tree, RowOrder) {
         let mut whole = Tree::new(Sort::Statement);
         if let Some(with) = with {
             whole = whole.child(with);
         }
         whole = whole.child(query);
         if self.once_in(3) {
-            return (whole, Order::Any);
+            return (whole, RowOrder::Any);
         }
         let mut keys = Vec::new();
         for position in 1..=width {
@@ -89,7 +89,7 @@ impl Generator<'_> {
                 order = order.optional(" OFFSET ", Tree::leaf(Sort::Word, self.rng.u8(..4).to_string()));
             }
         }
-        (whole.optional(ORDER, order), Order::Total)
+        (whole.optional(ORDER, order), RowOrder::Total)
     }
 
     fn alias(&mut self) -> String {

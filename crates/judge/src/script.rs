@@ -7,7 +7,7 @@
 //! name; when it no longer does, the record is stale. With `differs olap NAME` AnKerDB answers what the record says, and
 //! only what the record does not say may differ: names of columns, and the form wrapped for the OLAP path.
 
-use crate::answer::{Answer, Order, differences, lines};
+use crate::answer::{Answer, RowOrder, differences, lines};
 use crate::case::{Finding, Judge, Way, wrapped};
 use crate::known::KnownDifferences;
 use crate::wire::ServerConnection;
@@ -193,8 +193,8 @@ impl Script<'_> {
         let Some((left, right)) = self.sessions.get_mut(&self.current) else { return Ok(()) };
         let sorted = record.header.last().is_some_and(|word| word == "rowsort");
         let order = match sorted || !record.sql.to_lowercase().contains("order by") {
-            true => Order::Any,
-            false => Order::Total,
+            true => RowOrder::Any,
+            false => RowOrder::Total,
         };
         let outside = left.status == 'I' && right.status == 'I';
         let postgres = ask(left, record, Way::Simple)?;
@@ -214,7 +214,7 @@ impl Script<'_> {
         for &way in ways {
             let ankerdb = ask(right, record, way)?;
             refuted |= way != Way::Olap && disagreement(record, &ankerdb).is_some();
-            let order = if way == Way::Olap { Order::Any } else { order };
+            let order = if way == Way::Olap { RowOrder::Any } else { order };
             let differences = differences(&postgres, &ankerdb, order);
             found.extend(differences.into_iter().map(|difference| Finding { way, difference }));
         }

@@ -3,7 +3,7 @@
 //! What counts as the same difference is [`Difference::is_like`] in the same way of asking. Each try runs on both
 //! servers; the number of tries is limited, so that a difference that is hard to make smaller costs seconds, not minutes.
 
-use crate::answer::{Difference, Order};
+use crate::answer::{Difference, RowOrder};
 use crate::case::{Finding, Judge, Side, Step, Way};
 use crate::tree::Tree;
 use std::io;
@@ -190,5 +190,5 @@ impl HistoryShrinker<'_> {
 
 /// A step that asks for all rows of a table.
 pub fn contents(table: &str) -> Step {
-    Step { way: Way::Simple, ..Step::read(Tree::statement(format!("SELECT * FROM {table}")), Order::Any) }
+    Step { way: Way::Simple, ..Step::read(Tree::statement(format!("SELECT * FROM {table}")), RowOrder::Any) }
 }

@@ -8,7 +8,7 @@
 //!
 //! Loops are unrolled. A file ends where it asks for something that is not SQL: an extension, a file to be loaded.
 
-use crate::answer::{Answer, Aspect, Difference, Order, differences};
+use crate::answer::{Answer, Aspect, Difference, RowOrder, differences};
 use crate::case::Judge;
 use crate::psql;
 use crate::wire::ServerConnection;
@@ -112,7 +112,7 @@ fn records(path: &Path) -> io::Result<Vec<Record>> {
     if path.extension().is_some_and(|extension| extension == "sql") {
         // Data files lie beside the folder of the scripts.
         let folder = path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
-        let record = |told: psql::Statement| Record {
+        let record = |told: psql::ScriptStatement| Record {
             line: told.line,
             session: told.session.to_string(),
             fails: None,
@@ -283,13 +283,13 @@ impl SuiteReport {
         let silent =
             || Difference { aspect: Aspect::Silence, postgres: "answers".into(), ankerdb: String::new() };
         let is_ordered = record.sql.to_lowercase().contains("order by");
-        let order = if is_ordered { Order::Total } else { Order::Any };
+        let order = if is_ordered { RowOrder::Total } else { RowOrder::Any };
         let found = match ankerdb {
             None => vec![silent()],
             Some(ankerdb) => differences(postgres, ankerdb, order),
         };
         self.same += u64::from(found.is_empty());
-        let any_order = |ankerdb| differences(postgres, ankerdb, Order::Any);
+        let any_order = |ankerdb| differences(postgres, ankerdb, RowOrder::Any);
         let is_rows = |difference: &Difference| difference.aspect == Aspect::Rows;
         let is_other_order = found.iter().any(is_rows)
             && !ankerdb.map(any_order).is_some_and(|found| found.iter().any(is_rows));

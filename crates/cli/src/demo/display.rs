@@ -1,6 +1,6 @@
 //! The live display: the whole terminal where there is one, a line every second elsewhere.
 
-use super::live::{Live, QueryLine, Sample};
+use super::live::{Live, LiveSample, QueryLine};
 use ankerdb_engine::{Error, Result};
 use ankerdb_workload::htap::queries::QUERIES;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -129,7 +129,7 @@ fn draw_oltp(frame: &mut Frame<'_>, area: Rect, live: &Live) {
         SparklineBar::from(sample.per_second as u64).style(Style::new().fg(colour))
     });
     let newest = samples.last();
-    let number = |of: fn(&Sample) -> f64| newest.map_or(0.0, of);
+    let number = |of: fn(&LiveSample) -> f64| newest.map_or(0.0, of);
     let title = Line::from(vec![
         Span::from(format!(
             " Transactions: {:.0}/s, p50 {:.0} us, p99 {:.0} us  ",

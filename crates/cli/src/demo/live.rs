@@ -19,7 +19,7 @@ fn queries_run_at(share: f64) -> bool {
 
 /// One sample of the OLTP stream: its work since the last one.
 #[derive(Clone, Copy)]
-pub(crate) struct Sample {
+pub(crate) struct LiveSample {
     /// Since the start.
     pub seconds: f64,
     /// Transactions completed.
@@ -63,7 +63,7 @@ pub(crate) struct Live {
 
 #[derive(Default)]
 struct State {
-    samples: Vec<Sample>,
+    samples: Vec<LiveSample>,
     queries: Vec<QueryPoint>,
     /// At the last sample.
     transactions: Histogram,
@@ -99,7 +99,7 @@ impl Live {
         let mut state = self.state();
         let newer = transactions.since(&state.transactions);
         let begun = state.sampled_at;
-        state.samples.push(Sample {
+        state.samples.push(LiveSample {
             seconds,
             per_second: newer.count() as f64 / (seconds - begun).max(1e-6),
             p50_us: newer.quantile_us(0.5),
@@ -129,7 +129,7 @@ impl Live {
     }
 
     /// All samples so far.
-    pub(crate) fn samples(&self) -> Vec<Sample> {
+    pub(crate) fn samples(&self) -> Vec<LiveSample> {
         self.state().samples.clone()
     }
 

@@ -1,8 +1,8 @@
 //! The demo's plot: throughput and latency of transactions over time, and below them the latency of every analytical query.
 //! In all three panels the time in which queries ran is coloured, so that their cost for transactions would show.
 
-use super::Outcome;
-use super::live::{QueryPoint, Sample};
+use super::DemoOutcome;
+use super::live::{LiveSample, QueryPoint};
 use ankerdb_engine::Result;
 use ankerdb_experiment::render::font::FAMILY;
 use ankerdb_experiment::render::picture::{Drawing, Drawn, write as write_drawing};
@@ -40,12 +40,12 @@ const LEFT: u32 = 110;
 const LEGEND_WIDTH: u32 = 270;
 
 /// Writes the plot: as PNG if the path ends so, otherwise as SVG.
-pub(super) fn write(path: &Path, outcome: &Outcome) -> Result<()> {
+pub(super) fn write(path: &Path, outcome: &DemoOutcome) -> Result<()> {
     write_drawing(path, &Plot { samples: outcome.live.samples(), queries: outcome.live.queries() })
 }
 
 struct Plot {
-    samples: Vec<Sample>,
+    samples: Vec<LiveSample>,
     queries: Vec<QueryPoint>,
 }
 
@@ -114,7 +114,7 @@ impl Plot {
         let mut chart = chart(&area, "Latency of a transaction", self.seconds(), (low..high).log_scale())?;
         self.draw_beside(&mut chart, (low, high))?;
         mesh(&mut chart, None, &|value| microseconds(*value))?;
-        let p99: fn(&Sample) -> f64 = |sample| sample.p99_us;
+        let p99: fn(&LiveSample) -> f64 = |sample| sample.p99_us;
         for (value, colour) in [(p99, COLOURS[3]), (|sample| sample.p50_us, COLOURS[0])] {
             let points = self.samples.iter().map(|sample| (sample.seconds, value(sample).max(low)));
             chart.draw_series(LineSeries::new(points, colour.stroke_width(3)))?;
@@ -234,8 +234,8 @@ fn microseconds(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn sample(seconds: f64, is_beside_queries: bool) -> Sample {
-        Sample { seconds, per_second: 70_000.0, p50_us: 9.0, p99_us: 80.0, is_beside_queries }
+    fn sample(seconds: f64, is_beside_queries: bool) -> LiveSample {
+        LiveSample { seconds, per_second: 70_000.0, p50_us: 9.0, p99_us: 80.0, is_beside_queries }
     }
 
     #[test]

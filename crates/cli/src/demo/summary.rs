@@ -1,12 +1,12 @@
 //! The summary at the demo's end.
 
-use super::Outcome;
+use super::DemoOutcome;
 use ankerdb_engine::Result;
 use ankerdb_workload::htap::oltp::OltpWorld;
 use ankerdb_workload::htap::queries::QUERIES;
 
 /// Prints the summary to standard output.
-pub(super) fn print(outcome: &Outcome, world: &OltpWorld) -> Result<()> {
+pub(super) fn print(outcome: &DemoOutcome, world: &OltpWorld) -> Result<()> {
     let total = outcome.oltp.total();
     let seconds = outcome.oltp.elapsed.as_secs_f64();
     println!();
@@ -56,7 +56,7 @@ pub(super) fn print(outcome: &Outcome, world: &OltpWorld) -> Result<()> {
     Ok(())
 }
 
-fn total_orders(outcome: &Outcome) -> u64 {
+fn total_orders(outcome: &DemoOutcome) -> u64 {
     let new_orders = &outcome.oltp.kinds[0];
     new_orders.completed - new_orders.rolled_back
 }

@@ -24,7 +24,7 @@ pub(super) enum Pace {
 
 /// The results of a phase.
 #[derive(Clone, Default)]
-pub(super) struct Outcome {
+pub(super) struct PhaseOutcome {
     /// Words written per second by all writers.
     pub writes_per_second: f64,
     /// Times to take an image.
@@ -41,7 +41,7 @@ pub(super) fn run(
     competitor: &Competitor,
     pace: Pace,
     time: Duration,
-) -> Result<Outcome> {
+) -> Result<PhaseOutcome> {
     let stop = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         let stop = &stop;
@@ -84,8 +84,8 @@ fn write(competitor: &Competitor, seed: u64, stop: &AtomicBool) -> Result<f64> {
 }
 
 /// The reader.
-fn read(competitor: &Competitor, pace: Pace, stop: &AtomicBool) -> Result<Outcome> {
-    let (mut outcome, mut scanned, mut scanning) = (Outcome::default(), 0, Duration::ZERO);
+fn read(competitor: &Competitor, pace: Pace, stop: &AtomicBool) -> Result<PhaseOutcome> {
+    let (mut outcome, mut scanned, mut scanning) = (PhaseOutcome::default(), 0, Duration::ZERO);
     let (blocks, mut block) = (competitor.blocks(), 0);
     let mut image: Option<Image> = None;
     let mut due = Instant::now();

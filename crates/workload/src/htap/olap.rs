@@ -136,7 +136,7 @@ impl OlapResult {
 }
 
 /// The order of queries.
-pub enum Order {
+pub enum QueryOrder {
     /// One after the other; ends only after a full turn.
     InTurn,
     /// At random.
@@ -203,7 +203,7 @@ impl Analyst {
     /// committed before each query, and the stream also ends when `ended` interrupts the wait for it.
     pub fn stream(
         &mut self,
-        mut order: Order,
+        mut order: QueryOrder,
         beside: Option<Beside<'_>>,
         continue_after: &mut dyn FnMut(&QueryRun) -> ControlFlow<()>,
     ) -> Result<OlapResult> {
@@ -211,8 +211,8 @@ impl Analyst {
         let quiet = if beside.is_none() { self.sums()? } else { Sums::default() };
         loop {
             let query = match &mut order {
-                Order::InTurn => result.runs.len() % QUERIES.len(),
-                Order::Random(random) => random.usize(0..QUERIES.len()),
+                QueryOrder::InTurn => result.runs.len() % QUERIES.len(),
+                QueryOrder::Random(random) => random.usize(0..QUERIES.len()),
             };
             let marker = match beside.map(|beside| beside.marker.commit_one(beside.ended)) {
                 Some(Some(value)) => Some(value),
@@ -239,7 +239,7 @@ impl Analyst {
                 }
             }
             drop(answered);
-            let full_turn = matches!(order, Order::Random(_)) || result.runs.len() >= QUERIES.len();
+            let full_turn = matches!(order, QueryOrder::Random(_)) || result.runs.len() >= QUERIES.len();
             if continue_after(&run).is_break() && full_turn {
                 return Ok(result);
             }

@@ -4,7 +4,7 @@ use super::bench::{Event, Watch};
 use super::config::{HtapConfig, isolation_name};
 use super::duty::Duty;
 use super::known::{Sums, read_ytd};
-use super::olap::{Analyst, Beside, OlapResult, Order, QueryRun};
+use super::olap::{Analyst, Beside, OlapResult, QueryOrder, QueryRun};
 use super::oltp::{OltpOptions, OltpResult, OltpStream, OltpWorld};
 use super::queries::{QUERIES, TABLES};
 use super::report::PhaseReport;
@@ -179,7 +179,7 @@ impl Phases<'_> {
             let watch = phases.watch;
             phases
                 .analyst
-                .stream(Order::InTurn, None, &mut |_| go_on(Instant::now() < end && !watch.is_stopped()))
+                .stream(QueryOrder::InTurn, None, &mut |_| go_on(Instant::now() < end && !watch.is_stopped()))
         };
         self.phase("idle", run, |result, report| report.queries = Some(result.runs.len()))
     }
@@ -240,7 +240,7 @@ impl Phases<'_> {
         let end = Instant::now() + time;
         let (watch, marker) = (self.watch, self.world.marker.clone());
         let ended = AtomicBool::new(false);
-        let order = Order::Random(fastrand::Rng::with_seed(self.config.seed ^ self.streams));
+        let order = QueryOrder::Random(fastrand::Rng::with_seed(self.config.seed ^ self.streams));
         std::thread::scope(|scope| {
             // If the OLTP stream breaks, markers are not acknowledged any more: this thread ends the wait.
             scope.spawn(|| {
