@@ -9,13 +9,14 @@ mod ycsb;
 
 use crate::engine::EngineOption;
 use crate::interrupt;
-use crate::progress::LoadProgress;
+use crate::progress::LoadBar;
 use ankerdb_engine::{Error, Isolation, Result};
 use ankerdb_measure::machine::Machine;
-use ankerdb_workload::htap::bench::{self, Event, Watch, is_stop};
+use ankerdb_workload::htap::bench::{self, is_stop};
 use ankerdb_workload::htap::config::{HtapConfig, default_threads, parse_access, parse_isolation};
 use ankerdb_workload::htap::report::HtapReport;
 use ankerdb_workload::tpcc::input::Access;
+use ankerdb_workload::watch::{Event, Watch};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -128,8 +129,8 @@ fn run(options: &HtapOptions) -> Result<()> {
     }
     eprintln!("bench htap: {}", HtapReport::title(&config));
     let stop = interrupt::flag();
-    let loading = LoadProgress::new();
-    let observer = |event: Event| match event {
+    let loading = LoadBar::new();
+    let observer = |event: Event<'_>| match event {
         Event::Loading { done, total } => loading.show(done, total),
         Event::Phase { round, name } => eprintln!("{}{name}", round_label(round)),
         Event::Checking => eprintln!("checking the consistency conditions"),

@@ -13,7 +13,7 @@ mod plot;
 mod summary;
 
 use crate::engine::EngineOption;
-use crate::progress::{LoadProgress, terminal_is_dumb};
+use crate::progress::{LoadBar, terminal_is_dumb};
 use crate::{at_least_one, interrupt};
 use ankerdb_engine::{Database, Error, Isolation, Result};
 use ankerdb_measure::latency::{Latencies, median};
@@ -138,7 +138,7 @@ struct Stage {
 impl Stage {
     fn set(options: &DemoOptions, threads: usize, machine: &Machine, stop: &AtomicBool) -> Result<Stage> {
         let database = Database::with(options.engine.engine);
-        let progress = LoadProgress::new();
+        let progress = LoadBar::new();
         let started = Instant::now();
         let tables = load(&database, &LoadOptions::new(options.warehouses as i32, SEED), &|done, total| {
             progress.show(done, total);

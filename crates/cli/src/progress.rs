@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Shows rows loaded of rows expected. Can be told from any thread.
-pub(crate) struct LoadProgress {
+pub(crate) struct LoadBar {
     bar: Option<ProgressBar>,
     tenths: AtomicU64,
 }
 
-impl LoadProgress {
+impl LoadBar {
     /// Nothing is shown yet.
-    pub(crate) fn new() -> LoadProgress {
-        LoadProgress { bar: has_bars().then(|| bar(LOADING)), tenths: AtomicU64::new(0) }
+    pub(crate) fn new() -> LoadBar {
+        LoadBar { bar: has_bars().then(|| bar(LOADING)), tenths: AtomicU64::new(0) }
     }
 
     /// Shows the state; `done == total` ends it.

@@ -471,8 +471,9 @@ mod tests {
         assert!(error.to_string().contains("use fewer --oltp"), "{error}");
         let error = setup.fit_memory(experiment, 1500 << 20, &mut Vec::new()).expect_err("too little");
         assert!(error.to_string().contains("at most --warehouses"), "{error}");
-        let mut setup = resolved("anker-tab2", SetupOptions { warehouses: Some(40), ..SetupOptions::default() })
-            .expect("is fine");
+        let mut setup =
+            resolved("anker-tab2", SetupOptions { warehouses: Some(40), ..SetupOptions::default() })
+                .expect("is fine");
         let (experiment, mut deviations) = (find("anker-tab2").expect("is there"), Vec::new());
         setup.fit_memory(experiment, 6 << 30, &mut deviations).expect("some fit");
         assert_eq!((setup.warehouses, deviations.len()), (vec![1, 10, 20], 1));

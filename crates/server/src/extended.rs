@@ -8,7 +8,7 @@
 use crate::connection::Connection;
 use crate::frontend::{Bind, DescribedObject};
 use crate::portal::{NamedStatement, Portal, PortalState, declared_types};
-use crate::rows::{Progress, RunningRows, WireFormat, send_description};
+use crate::rows::{RunningRows, SendProgress, WireFormat, send_description};
 use crate::wire::Served;
 use ankerdb_base::{Error, SqlState};
 use ankerdb_sql::{Outcome, Statement, TransactionStatus};
@@ -148,8 +148,8 @@ impl Connection {
         let rows = self.run(|session| session.fetch_portal(name, &prepared, limit as u64));
         self.send_notices()?;
         match RunningRows::new(rows?, portal.formats.clone()).send(&mut self.wire, limit)? {
-            Progress::Complete(tag) => self.wire.send(&CommandComplete::new(tag)),
-            Progress::Suspended => self.wire.send(&PortalSuspended::new()),
+            SendProgress::Complete(tag) => self.wire.send(&CommandComplete::new(tag)),
+            SendProgress::Suspended => self.wire.send(&PortalSuspended::new()),
         }
     }
 
@@ -179,8 +179,8 @@ impl Connection {
             }
         };
         match running.send(&mut self.wire, limit)? {
-            Progress::Complete(tag) => self.wire.send(&CommandComplete::new(tag)),
-            Progress::Suspended => {
+            SendProgress::Complete(tag) => self.wire.send(&CommandComplete::new(tag)),
+            SendProgress::Suspended => {
                 portal.state = PortalState::Running(running);
                 self.wire.send(&PortalSuspended::new())
             }

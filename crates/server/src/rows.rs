@@ -68,7 +68,7 @@ pub(crate) struct RunningRows {
 }
 
 /// How sending rows ended.
-pub(crate) enum Progress {
+pub(crate) enum SendProgress {
     /// All rows were sent; the command tag.
     Complete(String),
     /// The limit was reached.
@@ -84,13 +84,13 @@ impl RunningRows {
     /// Sends up to `limit` rows, waiting for the query and for the client. Ends early if the client is gone.
     ///
     /// As in PostgreSQL, a result that ends exactly at the limit counts as suspended.
-    pub(crate) fn send(&mut self, wire: &mut Wire, limit: usize) -> Served<Progress> {
+    pub(crate) fn send(&mut self, wire: &mut Wire, limit: usize) -> Served<SendProgress> {
         let mut sent = 0;
         while sent < limit {
             if self.next == self.fetched.len() {
                 match guard(|| self.rows.next_batch())? {
                     Some(batch) => (self.fetched, self.next) = (batch, 0),
-                    None => return Ok(Progress::Complete(self.rows.tag(sent))),
+                    None => return Ok(SendProgress::Complete(self.rows.tag(sent))),
                 }
                 continue;
             }
@@ -99,7 +99,7 @@ impl RunningRows {
             sent += 1;
             wire.flush_if_full()?;
         }
-        Ok(Progress::Suspended)
+        Ok(SendProgress::Suspended)
     }
 
     /// Appends a DataRow, straight from where the cells lie. Written here and not by pgwire because its message wants a

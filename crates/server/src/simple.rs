@@ -1,7 +1,7 @@
 //! Simple query protocol: a string of statements, results as text.
 
 use crate::connection::Connection;
-use crate::rows::{Progress, RunningRows, WireFormat, send_description};
+use crate::rows::{RunningRows, SendProgress, WireFormat, send_description};
 use crate::wire::Served;
 use ankerdb_base::Error;
 use ankerdb_sql::{Outcome, Prepared, ResultRows, Statement, TransactionStatus};
@@ -72,8 +72,8 @@ impl Connection {
         let formats = vec![format; rows.columns().len()];
         send_description(&mut self.wire, rows.columns(), &formats)?;
         match RunningRows::new(rows, formats).send(&mut self.wire, usize::MAX)? {
-            Progress::Complete(tag) => Ok(tag),
-            Progress::Suspended => Err(Error::internal("a result without end").into()),
+            SendProgress::Complete(tag) => Ok(tag),
+            SendProgress::Suspended => Err(Error::internal("a result without end").into()),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! - [`tpcc`]: TPC-C's tables, loader, the five transactions, and the consistency conditions that must always hold.
 //! - [`mod@bench`]: transactional workloads at full speed: TPC-C, YCSB and Smallbank, and their common part.
 //! - [`zipf`]: skewed choices.
+//! - [`watch`]: what benchmarks tell their observer.
 //! - [`htap`]: the eight analytical queries of AnKer (Figure 5), the two streams side by side, and the benchmark
 //!   that compares them.
 //!
@@ -13,6 +14,7 @@
 pub mod bench;
 pub mod htap;
 pub mod tpcc;
+pub mod watch;
 pub mod zipf;
 
 /// The commit this was built from, "-dirty" appended if the tree had changes; "unknown" outside of a repository.

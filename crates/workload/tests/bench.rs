@@ -2,9 +2,10 @@
 
 use ankerdb_engine::{Configuration, Isolation};
 use ankerdb_measure::machine::Machine;
-use ankerdb_workload::htap::bench::{Event, Watch, run};
+use ankerdb_workload::htap::bench::run;
 use ankerdb_workload::htap::config::HtapConfig;
 use ankerdb_workload::tpcc::input::Access;
+use ankerdb_workload::watch::{Event, Watch};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 

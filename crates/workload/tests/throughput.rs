@@ -5,15 +5,15 @@ use ankerdb_engine::{ColumnSet, Configuration, Database, Isolation, Value as Cel
 use ankerdb_measure::machine::Machine;
 use ankerdb_workload::bench::compare::Compare;
 use ankerdb_workload::bench::config::BenchConfig;
-use ankerdb_workload::bench::long_reader::{self, LongReaderConfig, Reader};
+use ankerdb_workload::bench::long_reader::{self, LongReader, LongReaderConfig};
 use ankerdb_workload::bench::profile::Probes;
 use ankerdb_workload::bench::report::BenchReport;
-use ankerdb_workload::bench::rounds::{Event, Watch};
 use ankerdb_workload::bench::smallbank::{self, SmallbankConfig, SmallbankWorkload};
 use ankerdb_workload::bench::tpcc::{self, TpccConfig};
 use ankerdb_workload::bench::ycsb::{self, Distribution, YcsbConfig, YcsbWorkload};
 use ankerdb_workload::tpcc::input::Access;
 use ankerdb_workload::tpcc::mix::Mix;
+use ankerdb_workload::watch::{Event, Watch};
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -163,7 +163,7 @@ fn comparisons_run_side_by_side_and_give_ratios() {
 fn versions_grow_beside_a_long_reader_and_go_with_it() {
     let mut tpcc = tpcc(2, Isolation::Serializable, Mix::Full, Access::Home);
     tpcc.bench.rounds = 1;
-    let config = LongReaderConfig { tpcc, readers: Reader::ALL.to_vec() };
+    let config = LongReaderConfig { tpcc, readers: LongReader::ALL.to_vec() };
     let warnings = config.check(&Machine::detect()).expect("the configuration is fine");
     let report = report_of(None, |machine, watch| long_reader::run(&config, machine, warnings, watch));
     assert_eq!(report.failure(), None);

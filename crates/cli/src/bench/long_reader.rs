@@ -5,8 +5,8 @@ use super::tpcc::TpccOptions;
 use ankerdb_engine::Result;
 use ankerdb_measure::machine::Machine;
 use ankerdb_workload::bench::config::parse_name;
-use ankerdb_workload::bench::long_reader::{self, LongReaderConfig, Reader};
-use ankerdb_workload::bench::rounds::Watch;
+use ankerdb_workload::bench::long_reader::{self, LongReader, LongReaderConfig};
+use ankerdb_workload::watch::Watch;
 use clap::Args;
 
 /// Options of `bench long-reader`.
@@ -15,13 +15,13 @@ pub(crate) struct LongReaderOptions {
     /// What is held open, one after the other: snapshot, transaction
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = reader,
           default_value = "snapshot,transaction")]
-    reader: Vec<Reader>,
+    reader: Vec<LongReader>,
     #[command(flatten)]
     tpcc: TpccOptions,
 }
 
-fn reader(name: &str) -> std::result::Result<Reader, String> {
-    parse_name("reader", &Reader::ALL, Reader::name, name).map_err(|error| error.to_string())
+fn reader(name: &str) -> std::result::Result<LongReader, String> {
+    parse_name("reader", &LongReader::ALL, LongReader::name, name).map_err(|error| error.to_string())
 }
 
 /// Runs `bench long-reader`.

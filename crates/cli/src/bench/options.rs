@@ -3,14 +3,14 @@
 use super::isolation;
 use crate::engine::EngineOption;
 use crate::interrupt;
-use crate::progress::LoadProgress;
+use crate::progress::LoadBar;
 use ankerdb_engine::{Error, Isolation, Result};
 use ankerdb_workload::bench::compare::Compare;
 use ankerdb_workload::bench::config::BenchConfig;
 use ankerdb_workload::bench::profile::Probes;
 use ankerdb_workload::bench::report::BenchReport;
-use ankerdb_workload::bench::rounds::{Event, Watch};
 use ankerdb_workload::htap::bench::is_stop;
+use ankerdb_workload::watch::{Event, Watch};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -90,7 +90,7 @@ pub(super) fn perform(
     }
     eprintln!("{title}");
     let stop = interrupt::flag();
-    let loading = LoadProgress::new();
+    let loading = LoadBar::new();
     let observer = |event: Event<'_>| match event {
         Event::Loading { done, total } => loading.show(done, total),
         Event::Phase { round, name } => eprintln!("round {round}: {name}"),

@@ -1,12 +1,12 @@
 //! `ankerdb bench recovery`
 
 use crate::interrupt;
-use crate::progress::LoadProgress;
+use crate::progress::LoadBar;
 use ankerdb_engine::Result;
 use ankerdb_measure::machine::Machine;
 use ankerdb_workload::bench::recovery::{self, RecoveryConfig};
 use ankerdb_workload::bench::report::write_json;
-use ankerdb_workload::bench::rounds::{Event, Watch};
+use ankerdb_workload::watch::{Event, Watch};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ pub(super) fn run(options: &RecoveryOptions) -> Result<()> {
     }
     eprintln!("bench recovery: {}", config.title());
     let stop = interrupt::flag();
-    let loading = LoadProgress::new();
+    let loading = LoadBar::new();
     let observer = |event: Event<'_>| match event {
         Event::Loading { done, total } => loading.show(done, total),
         Event::Phase { round, name } => eprintln!("round {round}: {name}"),

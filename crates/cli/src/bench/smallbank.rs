@@ -3,8 +3,8 @@
 use super::options::{BenchOptions, perform};
 use ankerdb_engine::Result;
 use ankerdb_measure::machine::Machine;
-use ankerdb_workload::bench::rounds::Watch;
 use ankerdb_workload::bench::smallbank::{self, SmallbankConfig};
+use ankerdb_workload::watch::Watch;
 use clap::Args;
 
 /// Options of `bench smallbank`.

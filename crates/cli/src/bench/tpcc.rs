@@ -4,10 +4,10 @@ use super::options::{BenchOptions, perform};
 use ankerdb_engine::Result;
 use ankerdb_measure::machine::Machine;
 use ankerdb_workload::bench::config::{BenchConfig, parse_name};
-use ankerdb_workload::bench::rounds::Watch;
 use ankerdb_workload::bench::tpcc::{self, TpccConfig};
 use ankerdb_workload::tpcc::input::Access;
 use ankerdb_workload::tpcc::mix::Mix;
+use ankerdb_workload::watch::Watch;
 use clap::Args;
 use std::path::PathBuf;
 

@@ -3,8 +3,8 @@
 
 use super::schema::TpchTables;
 use ankerdb_engine::{Database, Error, Isolation, Result, Session, SqlState, Table, Value};
+use ankerdb_workload::tpcc::load::LoadProgress;
 use parking_lot::Mutex;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use tpchgen::decimal::TPCHDecimal;
@@ -33,11 +33,8 @@ pub struct Keys {
     pub part: Vec<i64>,
 }
 
-/// Called with (rows loaded, rows expected), from any thread; `Break` ends the load.
-pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
-
 /// Creates the tables and fills them. 57014 if `progress` ends it.
-pub fn load(database: &Database, scale: f64, progress: Progress<'_>) -> Result<(TpchTables, Keys)> {
+pub fn load(database: &Database, scale: f64, progress: LoadProgress<'_>) -> Result<(TpchTables, Keys)> {
     let tables = TpchTables::create(database)?;
     let job = Job {
         tables: &tables,
@@ -78,7 +75,7 @@ struct Job<'a> {
     next: AtomicUsize,
     done: AtomicU64,
     total: u64,
-    progress: Progress<'a>,
+    progress: LoadProgress<'a>,
     keys: Mutex<Keys>,
     failure: Mutex<Option<Error>>,
 }

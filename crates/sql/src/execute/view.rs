@@ -176,23 +176,23 @@ pub(super) fn follow_schema(defining: &mut Defining, old: &str, new: &str) -> Re
 }
 
 /// What has a query: a view, or a table with the rows of one.
-pub(super) enum Reader {
+pub(super) enum QueryHolder {
     View(Arc<View>),
     Materialized(Arc<Table>, View),
 }
 
-impl Reader {
+impl QueryHolder {
     pub(super) fn view(&self) -> &View {
         match self {
-            Reader::View(view) => view,
-            Reader::Materialized(_, view) => view,
+            QueryHolder::View(view) => view,
+            QueryHolder::Materialized(_, view) => view,
         }
     }
 
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Reader::View(_) => "view",
-            Reader::Materialized(..) => "materialized view",
+            QueryHolder::View(_) => "view",
+            QueryHolder::Materialized(..) => "materialized view",
         }
     }
 
@@ -200,8 +200,8 @@ impl Reader {
     pub(super) fn redefine(&self, view: View, defining: &mut Defining) -> Result<()> {
         let Defining { definitions, transaction, .. } = defining;
         match self {
-            Reader::View(former) => definitions.redefine_view(&former.full_name(), view),
-            Reader::Materialized(table, _) => {
+            QueryHolder::View(former) => definitions.redefine_view(&former.full_name(), view),
+            QueryHolder::Materialized(table, _) => {
                 let mut definition = table.definition().clone();
                 let reads = view.reads;
                 definition.materialized = definition.materialized.map(|materialized| {
@@ -215,20 +215,20 @@ impl Reader {
     /// The query whose columns are to stay. A view is asked for by its name, which gives its columns their types.
     fn query(&self, catalog: &Catalog) -> Result<ast::Query> {
         match self {
-            Reader::View(view) => view_text::parsed(&format!(
+            QueryHolder::View(view) => view_text::parsed(&format!(
                 "SELECT * FROM {}",
                 full_name(catalog.schema_name(view.schema), &view.name)
             )),
-            Reader::Materialized(_, view) => view_text::current_query(view, catalog),
+            QueryHolder::Materialized(_, view) => view_text::current_query(view, catalog),
         }
     }
 }
 
-fn all_readers(catalog: &Catalog) -> impl Iterator<Item = Reader> {
+fn all_readers(catalog: &Catalog) -> impl Iterator<Item = QueryHolder> {
     let materialized = catalog
         .tables()
-        .filter_map(|table| View::of_table(table).map(|view| Reader::Materialized(table.clone(), view)));
-    catalog.views().cloned().map(Reader::View).chain(materialized)
+        .filter_map(|table| View::of_table(table).map(|view| QueryHolder::Materialized(table.clone(), view)));
+    catalog.views().cloned().map(QueryHolder::View).chain(materialized)
 }
 
 /// Whether relations are, or read, the one of this name.
@@ -276,7 +276,7 @@ fn check_replaced(former: &View, new: &View) -> Result<()> {
 }
 
 /// The views that read a relation themselves.
-pub(super) fn readers(catalog: &Catalog, name: &RelationName) -> Vec<Reader> {
+pub(super) fn readers(catalog: &Catalog, name: &RelationName) -> Vec<QueryHolder> {
     all_readers(catalog).filter(|reader| reader.view().reads_relation(name)).collect()
 }
 
@@ -340,8 +340,8 @@ fn drop_readers(
         drop_readers(changing, (reader.kind(), &full), together, cascade)?;
         if definitions.catalog()?.has_relation(&full) {
             match reader {
-                Reader::View(_) => definitions.drop_view(&full)?,
-                Reader::Materialized(..) => definitions.drop_table(&full, transaction.as_deref_mut())?,
+                QueryHolder::View(_) => definitions.drop_view(&full)?,
+                QueryHolder::Materialized(..) => definitions.drop_table(&full, transaction.as_deref_mut())?,
             }
         }
     }

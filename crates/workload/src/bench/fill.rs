@@ -1,6 +1,7 @@
 //! Loads tables whose rows are numbered, in parallel.
 
-use super::rounds::{Watch, stopped};
+use super::rounds::stopped;
+use crate::watch::Watch;
 use ankerdb_engine::{Database, Error, Isolation, Result, Session, Table, Value};
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -19,13 +19,14 @@
 
 use super::config::{SECONDS_MAX, invalid};
 use super::report::{About, BenchReport, Sample};
-use super::rounds::{Event, Phase, Ratio, Rounds, Variant, WARM_UP, Watch, stopped};
+use super::rounds::{Phase, Ratio, Rounds, Variant, WARM_UP, stopped};
 use super::stream::Stream;
 use super::tpcc::{TpccConfig, TpccWorkload};
 use crate::htap::config::isolation_name;
 use crate::tpcc::check::{CONDITIONS, check};
 use crate::tpcc::load::{LoadOptions, load};
 use crate::tpcc::schema::{TpccTables, warehouse};
+use crate::watch::{Event, Watch};
 use ankerdb_engine::{ColumnSet, Database, Isolation, Result, Snapshot, Transaction};
 use ankerdb_measure::machine::Machine;
 use serde_json::json;
@@ -41,22 +42,22 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The kind of reader that is held open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reader {
+pub enum LongReader {
     /// A snapshot, as analytical queries use it.
     Snapshot,
     /// A transaction of the level that the others have.
     Transaction,
 }
 
-impl Reader {
+impl LongReader {
     /// All.
-    pub const ALL: [Reader; 2] = [Reader::Snapshot, Reader::Transaction];
+    pub const ALL: [LongReader; 2] = [LongReader::Snapshot, LongReader::Transaction];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Reader::Snapshot => "snapshot",
-            Reader::Transaction => "transaction",
+            LongReader::Snapshot => "snapshot",
+            LongReader::Transaction => "transaction",
         }
     }
 }
@@ -67,7 +68,7 @@ pub struct LongReaderConfig {
     /// The transactions. `seconds` is how long a reader is held each time; every reader is held once a round.
     pub tpcc: TpccConfig,
     /// The readers that are held open, one after the other.
-    pub readers: Vec<Reader>,
+    pub readers: Vec<LongReader>,
 }
 
 impl LongReaderConfig {
@@ -107,7 +108,7 @@ struct Run<'a> {
     database: &'a Database,
     tables: &'a Arc<TpccTables>,
     rounds: Rounds<'a>,
-    readers: &'a [Reader],
+    readers: &'a [LongReader],
     began: Instant,
     timeline: Vec<Sample>,
     violations: Vec<String>,
@@ -176,8 +177,8 @@ fn rounds<'a>(config: &'a LongReaderConfig, workload: &'a TpccWorkload, watch: &
     let mut ratios = Vec::new();
     for (number, reader) in config.readers.iter().enumerate() {
         let (name, ratio) = match reader {
-            Reader::Snapshot => ("snapshot open".to_owned(), "throughput kept beside an open snapshot"),
-            Reader::Transaction => {
+            LongReader::Snapshot => ("snapshot open".to_owned(), "throughput kept beside an open snapshot"),
+            LongReader::Transaction => {
                 let level = isolation_name(bench.isolation);
                 (format!("transaction open, {level}"), "throughput kept beside an open transaction")
             }
@@ -209,7 +210,7 @@ impl Run<'_> {
         turn: usize,
         variant: usize,
         time: Duration,
-        reader: Option<Reader>,
+        reader: Option<LongReader>,
     ) -> Result<Phase> {
         let name = self.rounds.variants[variant].name.clone();
         self.rounds.watch.tell(Event::Phase { round: turn as u32 + 1, name: &name });
@@ -226,10 +227,10 @@ impl Run<'_> {
         Ok(phase)
     }
 
-    fn open(&self, reader: Reader) -> Result<Held> {
+    fn open(&self, reader: LongReader) -> Result<Held> {
         Ok(match reader {
-            Reader::Snapshot => Held::Snapshot(self.database.snapshot()),
-            Reader::Transaction => {
+            LongReader::Snapshot => Held::Snapshot(self.database.snapshot()),
+            LongReader::Transaction => {
                 let isolation = self.rounds.config.isolation;
                 let mut transaction = Box::new(self.database.session().begin(isolation));
                 let seen = self.warehouses(&mut transaction)?;

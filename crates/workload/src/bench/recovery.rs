@@ -9,8 +9,9 @@
 
 use super::config::{at_least_one, invalid};
 use super::own_folder::{OwnFolder, check_parent};
-use super::rounds::{Event, Watch, stopped};
+use super::rounds::stopped;
 use crate::commit;
+use crate::watch::{Event, Watch};
 use ankerdb_engine::{
     CheckpointOptions, ColumnDefinition, Configuration, DataType, Database, Durability, Error, Isolation,
     NoTexts, Result, TableDefinition, Value,

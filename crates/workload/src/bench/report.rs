@@ -496,8 +496,9 @@ fn latencies(latency: Option<&LatencyUs>) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::client::{Client, ClientSetup, Done, Workload};
-    use super::super::rounds::{Ratio, Variant, Watch};
+    use super::super::rounds::{Ratio, Variant};
     use super::*;
+    use crate::watch::Watch;
     use ankerdb_engine::Configuration;
     use std::sync::atomic::AtomicBool;
     use std::time::Duration;
@@ -532,7 +533,7 @@ mod tests {
 
     fn report(isolation: Isolation, phases: &[Phase], violations: Option<Vec<String>>) -> BenchReport {
         let variant = |name: &str| Variant { name: name.to_owned(), threads: 1, isolation, workload: &Idle };
-        let (stop, observer) = (AtomicBool::new(false), |_: super::super::rounds::Event<'_>| ());
+        let (stop, observer) = (AtomicBool::new(false), |_: crate::watch::Event<'_>| ());
         let watch = Watch { stop: &stop, observer: &observer };
         let config = BenchConfig {
             threads: 1,

@@ -5,11 +5,11 @@ use super::compare::variants;
 use super::config::BenchConfig;
 use super::profile::Counters;
 use super::stream::{Stream, StreamOptions, StreamResult};
+use crate::watch::{Event, Watch};
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
 use ankerdb_measure::cpu::{CpuTimes, Noise};
 use ankerdb_measure::machine::available_memory_bytes;
 use ankerdb_measure::rounds;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,52 +22,7 @@ const MEMORY_RESERVE_BYTES: u64 = 512 << 20;
 /// A phase that the user cut shorter than this is not worth keeping.
 const SHORTEST: Duration = Duration::from_millis(50);
 
-/// What a benchmark is doing.
-#[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
-    /// Rows loaded so far, and expected.
-    Loading {
-        /// So far.
-        done: u64,
-        /// Expected.
-        total: u64,
-    },
-    /// A phase begins.
-    Phase {
-        /// From 1 on.
-        round: u32,
-        /// The variant.
-        name: &'a str,
-    },
-    /// The workload's conditions are being checked.
-    Checking,
-}
-
-/// The observer of a run, which may also end it.
-pub struct Watch<'a> {
-    /// Set to end the run; what was measured so far is reported.
-    pub stop: &'a AtomicBool,
-    /// Told what happens, from any thread.
-    pub observer: &'a (dyn Fn(Event<'_>) + Sync),
-}
-
 impl Watch<'_> {
-    /// Whether the user wants to stop.
-    pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Tells the observer.
-    pub fn tell(&self, event: Event<'_>) {
-        (self.observer)(event);
-    }
-
-    /// For loaders: tells how far the load is, and ends it when the user wants to stop.
-    pub fn loading(&self, done: u64, total: u64) -> ControlFlow<()> {
-        self.tell(Event::Loading { done, total });
-        if self.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
     /// Waits until the time is over, the user stops, or the stream breaks.
     pub fn wait(&self, time: Duration, stream: &Stream) {
         rounds::wait(time, || self.is_stopped() || stream.has_failed());

@@ -20,9 +20,10 @@ use super::client::{Client, ClientSetup, Done, Workload};
 use super::config::{BenchConfig, MemoryNeed, at_most, invalid};
 use super::fill::fill;
 use super::report::{About, BenchReport};
-use super::rounds::{Event, Rounds, Watch};
+use super::rounds::Rounds;
 use crate::tpcc::key::KeyBuffer;
 use crate::tpcc::load::{money, money_cell};
+use crate::watch::{Event, Watch};
 use crate::zipf::{Scatter, Zipf};
 use ankerdb_engine::{
     ColumnDefinition, ColumnSet, DataType, Database, Error, IndexPosition, Isolation, Result, RowId, Session,

@@ -13,8 +13,9 @@ use super::client::{Client, ClientSetup, Done, Workload};
 use super::config::{BenchConfig, MemoryNeed, at_least_one, at_most, invalid};
 use super::fill::fill;
 use super::report::{About, BenchReport};
-use super::rounds::{Event, Rounds, Watch};
+use super::rounds::Rounds;
 use crate::tpcc::key::KeyBuffer;
+use crate::watch::{Event, Watch};
 use crate::zipf::{Scatter, Zipf};
 use ankerdb_engine::{
     Cell, ColumnDefinition, ColumnSet, DataType, Database, Error, IndexPosition, Isolation, KeyBatch, Result,

@@ -8,52 +8,12 @@ use super::phases::{Control, Hybrid, Measured, Phases, SnapshotReads, StoragePai
 use super::report::HtapReport;
 use crate::tpcc::check::{Violation, check};
 use crate::tpcc::load::{LoadOptions, load};
+use crate::watch::{Event, Watch};
 use ankerdb_engine::{Database, Isolation, Result, SqlState};
 use ankerdb_measure::machine::Machine;
 use ankerdb_sql::{SqlEngine, SqlOptions};
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// What the benchmark is doing.
-#[derive(Clone, Copy, Debug)]
-pub enum Event {
-    /// Rows loaded so far, and expected.
-    Loading {
-        /// So far.
-        done: u64,
-        /// Expected.
-        total: u64,
-    },
-    /// A phase begins; round 0 is before and after the rounds.
-    Phase {
-        /// From 1 on.
-        round: u32,
-        /// The phase's name, as in results.
-        name: &'static str,
-    },
-    /// The consistency conditions are being checked.
-    Checking,
-}
-
-/// The observer of a run, which may also end it.
-pub struct Watch<'a> {
-    /// Set to end the run; what was measured so far is reported.
-    pub stop: &'a AtomicBool,
-    /// Told what happens, from any thread.
-    pub observer: &'a (dyn Fn(Event) + Sync),
-}
-
-impl Watch<'_> {
-    pub(super) fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn tell(&self, event: Event) {
-        (self.observer)(event);
-    }
-}
 
 /// Shares of the measuring time. A round has two idle phases; the last two are for the pairs at the end.
 struct Shares {
@@ -149,10 +109,7 @@ fn prepare<'a>(
     watch: &'a Watch<'a>,
 ) -> Result<Phases<'a>> {
     let options = LoadOptions::new(config.warehouses as i32, config.seed);
-    let tables = load(database, &options, &|done, total| {
-        watch.tell(Event::Loading { done, total });
-        if watch.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
+    let tables = load(database, &options, &|done, total| watch.loading(done, total))?;
     let marker = Arc::new(Marker::create(database)?);
     let memory_limit_bytes = (machine.memory_bytes / 4).max(1 << 30) as usize;
     let options = SqlOptions { olap_threads: config.olap_threads, memory_limit_bytes };

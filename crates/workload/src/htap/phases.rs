@@ -1,6 +1,5 @@
 //! The phases of the benchmark, one function each; see the table in [`htap`](super).
 
-use super::bench::{Event, Watch};
 use super::config::{HtapConfig, isolation_name};
 use super::duty::Duty;
 use super::known::{Sums, read_ytd};
@@ -9,6 +8,7 @@ use super::oltp::{OltpOptions, OltpResult, OltpStream, OltpWorld};
 use super::queries::{QUERIES, TABLES};
 use super::report::PhaseReport;
 use crate::tpcc::schema::TpccTables;
+use crate::watch::{Event, Watch};
 use ankerdb_engine::{Error, Isolation, Result, Session, Snapshot};
 use ankerdb_measure::cpu::{CpuTimes, OwnTimes};
 use ankerdb_measure::latency::Latencies;

@@ -60,11 +60,11 @@ pub fn now() -> i64 {
 }
 
 /// Called with (rows loaded, rows expected) after every transaction, from any thread; `Break` ends the load.
-pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
+pub type LoadProgress<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// Creates the tables and fills them. The expected total of rows is an estimate (order lines are random);
 /// the last call to `progress` says that all are done. 57014 if `progress` ends it.
-pub fn load(database: &Database, options: &LoadOptions, progress: Progress<'_>) -> Result<TpccTables> {
+pub fn load(database: &Database, options: &LoadOptions, progress: LoadProgress<'_>) -> Result<TpccTables> {
     let tables = TpccTables::create(database)?;
     let job = Job {
         tables: &tables,
@@ -119,7 +119,7 @@ struct Job<'a> {
     next: AtomicUsize,
     done: AtomicU64,
     total: u64,
-    progress: Progress<'a>,
+    progress: LoadProgress<'a>,
     failure: Mutex<Option<Error>>,
 }
 
