@@ -18,12 +18,12 @@ enum Slot {
 
 /// A row that is being read. Keeps its memory from line to line.
 #[derive(Default)]
-pub(super) struct Row {
+pub(super) struct InputRow {
     slots: Vec<Slot>,
     own: String,
 }
 
-impl Row {
+impl InputRow {
     /// Begins a row of so many columns, all NULL.
     pub(super) fn begin(&mut self, columns: usize) {
         self.own.clear();
@@ -58,7 +58,7 @@ impl Row {
 /// The values of a row, as they lie.
 #[derive(Clone, Copy)]
 pub(super) struct RowValues<'a> {
-    row: &'a Row,
+    row: &'a InputRow,
     line: &'a str,
 }
 
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn texts_are_pieces_of_the_line_or_copies() {
         let line = "one|two";
-        let mut row = Row::default();
+        let mut row = InputRow::default();
         for _ in 0..2 {
             row.begin(5);
             row.set_text(0, &line[4..], line);

@@ -2,9 +2,9 @@
 
 use super::field::{Parsed, parse_field};
 use super::options::{CopyFormat, CopyOptions, OnError};
-use super::row::{Row, RowValues};
+use super::row::{InputRow, RowValues};
 use super::skipped::Skipped;
-use super::targets::Target;
+use super::targets::FieldTarget;
 use super::{csv, text};
 use crate::SqlSession;
 use crate::expression::{Context, Expression, Refusal, evaluate};
@@ -21,7 +21,7 @@ const SHOWN_CHARACTERS_MAX: usize = 100;
 pub(super) struct Shape {
     pub table: Arc<Table>,
     pub options: CopyOptions,
-    pub columns: Vec<Target>,
+    pub columns: Vec<FieldTarget>,
     pub defaults: Defaults,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    pub(super) fn new(session: &mut SqlSession, table: &Table, targets: &[Target]) -> Result<Defaults> {
+    pub(super) fn new(session: &mut SqlSession, table: &Table, targets: &[FieldTarget]) -> Result<Defaults> {
         let all = table.columns().iter().enumerate().filter(|(position, column)| {
             column.default.is_some() && targets.iter().all(|target| target.position != *position)
         });
@@ -55,7 +55,7 @@ impl Defaults {
         self.columns.iter().all(|(_, _, expression)| matches!(expression, Expression::Literal(_)))
     }
 
-    fn put_into(&self, row: &mut Row) -> Result<()> {
+    fn put_into(&self, row: &mut InputRow) -> Result<()> {
         let no_column = |_: usize| Value::Null;
         for (position, data_type, expression) in &self.columns {
             let context = Context {
@@ -85,7 +85,7 @@ impl Shape {
         error.with_context(format!("{}: \"{}\"", self.at(number), shown(line)))
     }
 
-    fn at_column(&self, error: Error, number: usize, target: &Target, field: &str) -> Error {
+    fn at_column(&self, error: Error, number: usize, target: &FieldTarget, field: &str) -> Error {
         error.with_context(format!("{}, column {}: \"{}\"", self.at(number), target.name, shown(field)))
     }
 }
@@ -111,14 +111,14 @@ impl FieldError {
 pub(super) struct LineReader {
     shape: Arc<Shape>,
     scratch: Vec<u8>,
-    row: Row,
+    row: InputRow,
     /// Rows that were left out.
     pub skipped: Skipped,
 }
 
 impl LineReader {
     pub(super) fn new(shape: Arc<Shape>) -> LineReader {
-        LineReader { shape, scratch: Vec::new(), row: Row::default(), skipped: Skipped::default() }
+        LineReader { shape, scratch: Vec::new(), row: InputRow::default(), skipped: Skipped::default() }
     }
 
     /// Reads a line's fields, which are [`values`](Self::values) then; none if the row is left out.
@@ -176,7 +176,7 @@ impl LineReader {
     }
 
     /// Whether the row is not left out.
-    fn read_row(&mut self, line: &str, number: usize, row: &mut Row) -> Result<bool> {
+    fn read_row(&mut self, line: &str, number: usize, row: &mut InputRow) -> Result<bool> {
         let shape = self.shape.clone();
         row.begin(shape.table.columns().len());
         shape.defaults.put_into(row)?;
@@ -226,8 +226,8 @@ impl LineReader {
     fn read_text(
         &mut self,
         (rest, line): (&mut Option<&str>, &str),
-        target: &Target,
-        row: &mut Row,
+        target: &FieldTarget,
+        row: &mut InputRow,
     ) -> Result<bool, FieldError> {
         let options = &self.shape.options;
         let Some(field) = text::next_field(rest, options.delimiter) else { return Ok(false) };
@@ -245,8 +245,8 @@ impl LineReader {
     fn read_csv(
         &mut self,
         (rest, line): (&mut Option<&str>, &str),
-        target: &Target,
-        row: &mut Row,
+        target: &FieldTarget,
+        row: &mut InputRow,
     ) -> Result<bool, FieldError> {
         let options = &self.shape.options;
         let Some(field) = csv::next_field(rest, options, &mut self.scratch) else { return Ok(false) };
@@ -310,7 +310,7 @@ impl LineReader {
 }
 
 /// Makes a field the value of its column; a column with a default has no field.
-fn put_field(text: &str, target: &Target, line: &str, row: &mut Row) -> Result<()> {
+fn put_field(text: &str, target: &FieldTarget, line: &str, row: &mut InputRow) -> Result<()> {
     match parse_field(text, target.data_type)? {
         Parsed::Value(value) => row.set(target.position, value),
         Parsed::Text(length) => row.set_text(target.position, &text[..length], line),

@@ -5,7 +5,7 @@ use ankerdb_engine::{ColumnDefinition, DataType, Error, Result, SqlState, Table}
 use datafusion::sql::sqlparser::ast::Ident;
 
 /// The target of a field.
-pub(super) struct Target {
+pub(super) struct FieldTarget {
     pub position: usize,
     pub name: String,
     pub data_type: DataType,
@@ -14,7 +14,7 @@ pub(super) struct Target {
 }
 
 /// The named columns, or all.
-pub(super) fn targets(table: &Table, names: &[Ident], options: &CopyOptions) -> Result<Vec<Target>> {
+pub(super) fn targets(table: &Table, names: &[Ident], options: &CopyOptions) -> Result<Vec<FieldTarget>> {
     let all = table.columns();
     let positions: Vec<usize> = match names {
         [] => (0..all.len()).filter(|&position| all[position].generation.is_none()).collect(),
@@ -31,7 +31,7 @@ pub(super) fn targets(table: &Table, names: &[Ident], options: &CopyOptions) -> 
     let force_not_null = forced(table, &options.force_not_null, &positions, "FORCE_NOT_NULL")?;
     Ok(positions
         .into_iter()
-        .map(|position| Target {
+        .map(|position| FieldTarget {
             position,
             name: all[position].name.clone(),
             data_type: all[position].data_type,

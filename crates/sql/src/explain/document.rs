@@ -1,6 +1,6 @@
 //! EXPLAIN as a document: the same tree with PostgreSQL's names, in JSON and YAML.
 
-use super::{Actual, Explained, Fact, Node, milliseconds};
+use super::{Actual, Explained, Fact, PlanNode, milliseconds};
 use std::fmt::Write;
 
 /// A value of a document.
@@ -37,7 +37,7 @@ fn document(explained: &Explained) -> Item {
     Item::List(queries.collect())
 }
 
-fn plan(node: &Node, relationship: Option<&str>, explained: &Explained) -> Item {
+fn plan(node: &PlanNode, relationship: Option<&str>, explained: &Explained) -> Item {
     let mut map = vec![("Node Type", text(&*node.kind))];
     map.extend(relationship.map(|relationship| ("Parent Relationship", text(relationship))));
     map.push(("Parallel Aware", Item::Bare("false".into())));
@@ -181,9 +181,9 @@ mod tests {
         let options =
             ExplainOptions { analyze: true, timing: true, summary: true, ..ExplainOptions::default() };
         let times = Some((Duration::from_micros(10), Duration::from_micros(25)));
-        let scan = Node::new("Seq Scan", "Seq Scan on \"t\"").part("Relation Name", "\"t\"");
+        let scan = PlanNode::new("Seq Scan", "Seq Scan on \"t\"").part("Relation Name", "\"t\"");
         let scan = scan.measured(Some(Actual { rows: 3, times, removed: Some(0) }));
-        let nodes = [Node::new("Sort", "Sort").over(scan)];
+        let nodes = [PlanNode::new("Sort", "Sort").over(scan)];
         let explained = Explained {
             options: &options,
             nodes: &nodes,

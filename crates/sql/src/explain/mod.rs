@@ -31,7 +31,7 @@ pub(crate) enum Fact {
 
 /// A part of a plan.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Node {
+pub(crate) struct PlanNode {
     /// What it does, in a word or two.
     pub kind: Cow<'static, str>,
     /// A line of text that says so, with what it does that to.
@@ -41,31 +41,31 @@ pub(crate) struct Node {
     /// What stands below the line.
     pub facts: Vec<(&'static str, Fact)>,
     pub actual: Option<Actual>,
-    pub below: Vec<Node>,
+    pub below: Vec<PlanNode>,
 }
 
-impl Node {
-    pub(crate) fn new(kind: impl Into<Cow<'static, str>>, headline: impl Into<String>) -> Node {
-        Node { kind: kind.into(), headline: headline.into(), ..Node::default() }
+impl PlanNode {
+    pub(crate) fn new(kind: impl Into<Cow<'static, str>>, headline: impl Into<String>) -> PlanNode {
+        PlanNode { kind: kind.into(), headline: headline.into(), ..PlanNode::default() }
     }
 
-    pub(crate) fn part(mut self, name: &'static str, value: impl Into<String>) -> Node {
+    pub(crate) fn part(mut self, name: &'static str, value: impl Into<String>) -> PlanNode {
         self.parts.push((name, value.into()));
         self
     }
 
-    pub(crate) fn fact(mut self, name: &'static str, value: impl Into<String>) -> Node {
+    pub(crate) fn fact(mut self, name: &'static str, value: impl Into<String>) -> PlanNode {
         self.facts.push((name, Fact::Text(value.into())));
         self
     }
 
     /// This node over one that it reads from.
-    pub(crate) fn over(mut self, below: Node) -> Node {
+    pub(crate) fn over(mut self, below: PlanNode) -> PlanNode {
         self.below.push(below);
         self
     }
 
-    pub(crate) fn measured(mut self, actual: Option<Actual>) -> Node {
+    pub(crate) fn measured(mut self, actual: Option<Actual>) -> PlanNode {
         self.actual = actual;
         self
     }
@@ -84,7 +84,7 @@ pub(crate) struct Actual {
 /// What EXPLAIN shows.
 pub(crate) struct Explained<'a> {
     pub options: &'a ExplainOptions,
-    pub nodes: &'a [Node],
+    pub nodes: &'a [PlanNode],
     pub planning_time: Duration,
     pub execution_time: Option<Duration>,
     /// Settings that have been changed and may change plans.
@@ -103,7 +103,7 @@ impl Explained<'_> {
 }
 
 /// A plan as lines of text.
-pub(crate) fn lines(node: Node) -> Vec<String> {
+pub(crate) fn lines(node: PlanNode) -> Vec<String> {
     let (options, planning_time) = (ExplainOptions::default(), Duration::ZERO);
     let settings = Vec::new();
     Explained { options: &options, nodes: &[node], planning_time, execution_time: None, settings }.rows()

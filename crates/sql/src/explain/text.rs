@@ -8,7 +8,7 @@
 //!         Filter: (balance > 0)
 //! ```
 
-use super::{Actual, Explained, Fact, Node, milliseconds};
+use super::{Actual, Explained, Fact, PlanNode, milliseconds};
 
 /// How far the node below a node stands, and what is known of it.
 const BELOW: usize = 6;
@@ -31,7 +31,7 @@ pub(super) fn lines(explained: &Explained) -> Vec<String> {
     lines
 }
 
-fn push(node: &Node, arrow: &str, indent: usize, explained: &Explained, lines: &mut Vec<String>) {
+fn push(node: &PlanNode, arrow: &str, indent: usize, explained: &Explained, lines: &mut Vec<String>) {
     let head = format!("{:indent$}{arrow}{}{}", "", node.headline, figures(node, explained));
     lines.push(head);
     let indent = if arrow.is_empty() { 0 } else { indent + BELOW };
@@ -51,7 +51,7 @@ fn push(node: &Node, arrow: &str, indent: usize, explained: &Explained, lines: &
     }
 }
 
-fn figures(node: &Node, explained: &Explained) -> String {
+fn figures(node: &PlanNode, explained: &Explained) -> String {
     let Some(Actual { rows, times, .. }) = node.actual else { return String::new() };
     match times.filter(|_| explained.options.timing) {
         Some((first, last)) => {
@@ -70,10 +70,10 @@ mod tests {
 
     #[test]
     fn nodes_stand_below_each_other() {
-        let scan = Node::new("Seq Scan", "Seq Scan on t").fact("Filter", "(a > 1)");
+        let scan = PlanNode::new("Seq Scan", "Seq Scan on t").fact("Filter", "(a > 1)");
         let actual = Actual { rows: 3, times: None, removed: Some(2) };
-        let sort = Node::new("Sort", "Sort").fact("Sort Key", "a").over(scan.measured(Some(actual)));
-        let nodes = [Node::new("Limit", "Limit").over(sort)];
+        let sort = PlanNode::new("Sort", "Sort").fact("Sort Key", "a").over(scan.measured(Some(actual)));
+        let nodes = [PlanNode::new("Limit", "Limit").over(sort)];
         let explained = Explained {
             options: &ExplainOptions::default(),
             nodes: &nodes,

@@ -2,7 +2,7 @@
 
 use super::{OlapEngine, OlapPlan, physical_plan};
 use crate::CancelHandle;
-use crate::explain::{Actual, Node, Probe};
+use crate::explain::{Actual, PlanNode, Probe};
 use ankerdb_engine::{Error, Result, Value};
 use chrono::{DateTime, Utc};
 use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
@@ -21,13 +21,13 @@ impl fmt::Display for Line<'_> {
 }
 
 /// An operator and those that it reads from. `began`: when their run began, if they have run.
-fn described(operator: &dyn ExecutionPlan, verbose: bool, began: Option<DateTime<Utc>>) -> Node {
+fn described(operator: &dyn ExecutionPlan, verbose: bool, began: Option<DateTime<Utc>>) -> PlanNode {
     let form = if verbose { DisplayFormatType::Verbose } else { DisplayFormatType::Default };
     // Names of our own begin with a byte that no text may have.
     let line = Line(operator, form).to_string().replace('\0', "").trim_end().to_owned();
     let kind = operator.name().to_owned();
     let rest = line.strip_prefix(&kind).map(|rest| rest.trim_start_matches(':').trim().to_owned());
-    let mut node = Node::new(kind, line);
+    let mut node = PlanNode::new(kind, line);
     if let Some(details) = rest.filter(|rest| !rest.is_empty()) {
         node = node.part("Details", details);
     }
@@ -62,7 +62,7 @@ fn earlier(one: Option<DateTime<Utc>>, other: Option<DateTime<Utc>>) -> Option<D
 
 impl OlapEngine {
     /// The plan as planned over the data of now.
-    async fn explained(&self, plan: &OlapPlan, verbose: bool) -> Result<Node> {
+    async fn explained(&self, plan: &OlapPlan, verbose: bool) -> Result<PlanNode> {
         let nulls = vec![Value::Null; plan.parameters.len()];
         let view = self.database.snapshot().read_view();
         let logical = self.instantiate(plan, &nulls, None, &view)?;
@@ -80,7 +80,7 @@ impl OlapEngine {
         plan: &Arc<OlapPlan>,
         verbose: bool,
         cancel: &CancelHandle,
-    ) -> Result<Node> {
+    ) -> Result<PlanNode> {
         let (engine, plan) = (self.clone(), plan.clone());
         self.wait_unless(cancel, async move { engine.explained(&plan, verbose).await })
     }
@@ -91,7 +91,7 @@ impl OlapEngine {
         probe: Arc<Probe>,
         verbose: bool,
         cancel: &CancelHandle,
-    ) -> Result<Node> {
+    ) -> Result<PlanNode> {
         self.wait_unless(cancel, async move {
             let operators =
                 probe.operators.get().ok_or_else(|| Error::internal("a query without operators"))?;

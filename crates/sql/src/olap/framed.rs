@@ -53,7 +53,7 @@ pub(super) enum Units {
 
 /// Where a frame begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Bound {
+pub(super) enum FrameBound {
     Unbounded,
     CurrentRow,
     /// So far away. From that argument on there is the number of rows or groups; for ranges the value that rows are ordered by, the value
@@ -69,7 +69,7 @@ pub(super) enum Bound {
 pub(super) struct Frame {
     pub(super) exclusion: Exclusion,
     /// Those that DataFusion tells otherwise.
-    pub(super) bounds: Option<(Units, Bound, Bound)>,
+    pub(super) bounds: Option<(Units, FrameBound, FrameBound)>,
     pub(super) is_descending: bool,
     /// How many arguments are the function's own; a condition is behind them if there is FILTER.
     pub(super) own: usize,
@@ -453,14 +453,14 @@ impl Values {
 }
 
 fn offset(
-    bound: Bound,
+    bound: FrameBound,
     units: Units,
     which: &str,
     arguments: &[ArrayRef],
     is_descending: bool,
 ) -> Result<Offset> {
-    let Bound::Offset { is_preceding, argument } = bound else {
-        return Ok(if bound == Bound::Unbounded { Offset::Unbounded } else { Offset::CurrentRow });
+    let FrameBound::Offset { is_preceding, argument } = bound else {
+        return Ok(if bound == FrameBound::Unbounded { Offset::Unbounded } else { Offset::CurrentRow });
     };
     let refused = |state, what: &str| {
         Err(external(Error::new(state, format!("frame {which} offset must not be {what}"))))

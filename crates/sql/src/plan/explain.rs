@@ -11,7 +11,7 @@ use super::{
 };
 use crate::CancelHandle;
 use crate::OutputColumn;
-use crate::explain::{Actual, ExplainOptions, Fact, Meter, Node, Stage, address};
+use crate::explain::{Actual, ExplainOptions, Fact, Meter, PlanNode, Stage, address};
 use crate::expression::{Expression, Parameters};
 use crate::name::not_supported;
 use crate::olap::{OlapEngine, OlapPlan};
@@ -27,7 +27,7 @@ pub(crate) struct ExplainPlan {
     /// The statement's plan.
     pub explained: Box<Planned>,
     /// What is shown of it where it is not run.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<PlanNode>,
     pub planning_time: Duration,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Describer<'a> {
 }
 
 impl Describer<'_> {
-    pub(crate) fn nodes(&self, planned: &Planned) -> Result<Vec<Node>> {
+    pub(crate) fn nodes(&self, planned: &Planned) -> Result<Vec<PlanNode>> {
         match &planned.kind {
             PlanKind::Query(query) => Ok(vec![self.query(query)?]),
             PlanKind::Lookup(plan) => Ok(vec![self.lookup(plan)]),
@@ -94,7 +94,7 @@ impl Describer<'_> {
             | PlanKind::Copy(_)
             | PlanKind::Explain(_)
             | PlanKind::Command => {
-                Ok(vec![Node::new("Utility Statement", "Utility statements have no plan structure")])
+                Ok(vec![PlanNode::new("Utility Statement", "Utility statements have no plan structure")])
             }
         }
     }
@@ -103,16 +103,16 @@ impl Describer<'_> {
         self.meter.and_then(|meter| meter.actual(part, stage))
     }
 
-    fn analytical(&self, plan: &Arc<OlapPlan>) -> Result<Node> {
+    fn analytical(&self, plan: &Arc<OlapPlan>) -> Result<PlanNode> {
         let probe = self.meter.map(|meter| meter.query(Arc::as_ptr(plan).addr()));
         match probe {
             None => self.olap.explain_apart(plan, self.verbose, self.cancel),
             Some(Some(probe)) => self.olap.measured_apart(probe, self.verbose, self.cancel),
-            Some(None) => Ok(Node::new("Query", "Query (never executed)")),
+            Some(None) => Ok(PlanNode::new("Query", "Query (never executed)")),
         }
     }
 
-    fn write(&self, plan: &WritePlan) -> Result<Node> {
+    fn write(&self, plan: &WritePlan) -> Result<PlanNode> {
         let node = match plan {
             WritePlan::Insert(plan) => self.insert(plan)?,
             WritePlan::Update(plan) => {
@@ -137,7 +137,7 @@ impl Describer<'_> {
                     LastStep::Query(plan, _) => self.analytical(plan)?,
                 };
                 for step in &plan.steps {
-                    node = node.over(Node::new("CTE", "CTE").over(self.write(&step.plan)?));
+                    node = node.over(PlanNode::new("CTE", "CTE").over(self.write(&step.plan)?));
                 }
                 return Ok(node);
             }
@@ -145,14 +145,14 @@ impl Describer<'_> {
         Ok(node.measured(self.actual(address(plan), Stage::Whole)))
     }
 
-    fn query(&self, query: &QueryPlan) -> Result<Node> {
+    fn query(&self, query: &QueryPlan) -> Result<PlanNode> {
         match query {
             QueryPlan::Analytical(plan) => self.analytical(plan),
             QueryPlan::Select(plan) => Ok(self.select(plan)),
         }
     }
 
-    fn lookup(&self, plan: &LookupPlan) -> Node {
+    fn lookup(&self, plan: &LookupPlan) -> PlanNode {
         let name = |column: usize| {
             let has =
                 |step: &&LookupStep| column >= step.first && column - step.first < step.table.columns().len();
@@ -162,7 +162,7 @@ impl Describer<'_> {
             });
             found.unwrap_or_default()
         };
-        let mut node: Option<Node> = None;
+        let mut node: Option<PlanNode> = None;
         for step in &plan.steps {
             let mut own = self.access(Some(&step.table), &step.access, step.filter.as_deref());
             if !step.outer.is_empty() {
@@ -173,13 +173,15 @@ impl Describer<'_> {
             }
             node = Some(match node {
                 None => own,
-                Some(before) => Node::new("Nested Loop", "Nested Loop").over(before).over(own),
+                Some(before) => PlanNode::new("Nested Loop", "Nested Loop").over(before).over(own),
             });
         }
-        let mut node = node.unwrap_or_else(|| Node::new("Result", "Result"));
+        let mut node = node.unwrap_or_else(|| PlanNode::new("Result", "Result"));
         if let Some(grouping) = &plan.grouping {
-            let mut groups =
-                Node::new("Aggregate", if grouping.keys.is_empty() { "Aggregate" } else { "HashAggregate" });
+            let mut groups = PlanNode::new(
+                "Aggregate",
+                if grouping.keys.is_empty() { "Aggregate" } else { "HashAggregate" },
+            );
             if !grouping.keys.is_empty() {
                 groups
                     .facts
@@ -188,15 +190,15 @@ impl Describer<'_> {
             node = groups.over(node);
         }
         if !plan.sort.is_empty() {
-            node = Node::new("Sort", "Sort").over(node);
+            node = PlanNode::new("Sort", "Sort").over(node);
         }
         if plan.limit.is_some() || plan.offset.is_some() {
-            node = Node::new("Limit", "Limit").over(node);
+            node = PlanNode::new("Limit", "Limit").over(node);
         }
         node.measured(self.actual(address(plan), Stage::Whole))
     }
 
-    fn select(&self, plan: &SelectPlan) -> Node {
+    fn select(&self, plan: &SelectPlan) -> PlanNode {
         let table = plan.table.as_deref();
         let mut node = self.access(table, &plan.access, plan.filter.as_deref());
         let (at, whole) = (address(plan), self.actual(address(plan), Stage::Whole));
@@ -208,28 +210,30 @@ impl Describer<'_> {
             node.facts.insert(0, ("Output", Fact::List(shown)));
         }
         if !plan.sort.is_empty() {
-            let mut sort = Node::new("Sort", "Sort").measured(self.actual(at, Stage::Sort));
+            let mut sort = PlanNode::new("Sort", "Sort").measured(self.actual(at, Stage::Sort));
             sort.facts.push(("Sort Key", Fact::List(sort_keys(table, &plan.sort))));
             node = sort.over(node);
         }
         if plan.lock.is_some() {
-            node = Node::new("LockRows", "LockRows").measured(self.actual(at, Stage::Lock)).over(node);
+            node = PlanNode::new("LockRows", "LockRows").measured(self.actual(at, Stage::Lock)).over(node);
         }
         if plan.limit.is_some() || plan.offset.is_some() {
-            node = Node::new("Limit", "Limit").measured(whole).over(node);
+            node = PlanNode::new("Limit", "Limit").measured(whole).over(node);
         }
         node
     }
 
-    fn insert(&self, plan: &InsertPlan) -> Result<Node> {
+    fn insert(&self, plan: &InsertPlan) -> Result<PlanNode> {
         let given = |rows: usize| {
             let rows = rows as u64;
             self.meter.map(|_| Actual { rows, times: None, removed: None })
         };
         let source = match &plan.source {
-            InsertSource::Values(rows) if rows.len() == 1 => Node::new("Result", "Result").measured(given(1)),
+            InsertSource::Values(rows) if rows.len() == 1 => {
+                PlanNode::new("Result", "Result").measured(given(1))
+            }
             InsertSource::Values(rows) => {
-                let values = Node::new("Values Scan", "Values Scan on \"*VALUES*\"");
+                let values = PlanNode::new("Values Scan", "Values Scan on \"*VALUES*\"");
                 values.part("Alias", "*VALUES*").measured(given(rows.len()))
             }
             InsertSource::Query(query, _) => self.query(query)?,
@@ -251,14 +255,14 @@ impl Describer<'_> {
         Ok(node.over(source))
     }
 
-    fn access(&self, table: Option<&Table>, access: &Access, filter: Option<&Expression>) -> Node {
+    fn access(&self, table: Option<&Table>, access: &Access, filter: Option<&Expression>) -> PlanNode {
         let name = table.map_or(String::new(), |table| identifier(table.name()));
         let index = |used: &IndexUse| used.index.definition().name.clone();
         let (mut node, condition) = match access {
-            Access::OneRow => (Node::new("Result", "Result"), Vec::new()),
+            Access::OneRow => (PlanNode::new("Result", "Result"), Vec::new()),
             Access::Find(used) => {
                 let headline = format!("Index Scan using {} on {name}", index_name(used));
-                let node = Node::new("Index Scan", headline).part("Scan Direction", "Forward");
+                let node = PlanNode::new("Index Scan", headline).part("Scan Direction", "Forward");
                 (node.part("Index Name", index(used)), pinned(table, used))
             }
             Access::Range(range) => {
@@ -267,15 +271,15 @@ impl Describer<'_> {
                     Direction::Forward => ("", "Forward"),
                 };
                 let headline = format!("Index Scan{word} using {} on {name}", index_name(&range.used));
-                let node = Node::new("Index Scan", headline).part("Scan Direction", direction);
+                let node = PlanNode::new("Index Scan", headline).part("Scan Direction", direction);
                 (node.part("Index Name", index(&range.used)), bounds(table, range))
             }
             Access::AnyOf(ways) => {
                 let conditions = ways.iter().map(|way| way_conditions(table, way)).collect::<Vec<_>>();
-                let node = Node::new("Index Scan", format!("Index Scan in several places of {name}"));
+                let node = PlanNode::new("Index Scan", format!("Index Scan in several places of {name}"));
                 (node, vec![format!("({})", conditions.join(" OR "))])
             }
-            Access::Scan => (Node::new("Seq Scan", format!("Seq Scan on {name}")), Vec::new()),
+            Access::Scan => (PlanNode::new("Seq Scan", format!("Seq Scan on {name}")), Vec::new()),
         };
         if let Some(table) = table {
             node = node.part("Relation Name", table.name()).part("Alias", table.name());
@@ -295,8 +299,8 @@ impl Describer<'_> {
 }
 
 /// The node of a statement that writes to a table.
-fn modify(command: &'static str, table: &Table) -> Node {
-    let node = Node::new("ModifyTable", format!("{command} on {}", identifier(table.name())));
+fn modify(command: &'static str, table: &Table) -> PlanNode {
+    let node = PlanNode::new("ModifyTable", format!("{command} on {}", identifier(table.name())));
     node.part("Operation", command).part("Relation Name", table.name()).part("Alias", table.name())
 }
 fn index_name(used: &IndexUse) -> String {

@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 /// A statement with steps.
 pub(crate) struct WithPlan {
-    pub steps: Vec<Step>,
+    pub steps: Vec<WithStep>,
     pub last: LastStep,
 }
 
 /// A statement behind WITH that writes.
-pub(crate) struct Step {
+pub(crate) struct WithStep {
     pub plan: WritePlan,
     /// Its columns, by the names that the statements behind it use.
     pub columns: Option<Vec<OutputColumn>>,
@@ -65,7 +65,7 @@ impl Planner<'_> {
         let is_in_rows = self.is_in_rows.clone();
         let mut planner = Planner { catalog: self.catalog.clone(), steps: Vec::new(), is_in_rows, ..*self };
         let mut reading = With { cte_tables: Vec::new(), ..with.clone() };
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<WithStep> = Vec::new();
         for cte in &with.cte_tables {
             let name = folded(&cte.alias.name);
             let known = reading.cte_tables.iter().any(|cte| folded(&cte.alias.name) == name);
@@ -97,7 +97,7 @@ impl Planner<'_> {
         Ok(WritePlan::With(Box::new(WithPlan { steps, last })))
     }
 
-    fn step(&self, cte: &Cte, reading: &With, parameters: &mut Parameters) -> Bound<Step> {
+    fn step(&self, cte: &Cte, reading: &With, parameters: &mut Parameters) -> Bound<WithStep> {
         let Some(statement) = written(&cte.query)? else { return elsewhere("such a statement behind WITH") };
         let with = below(Some(reading).filter(|with| !with.cte_tables.is_empty()), &cte.query);
         if matches!(statement, Statement::Merge(_)) {
@@ -112,7 +112,7 @@ impl Planner<'_> {
             Some(output) => Some(renamed(output, cte)?),
             None => None,
         };
-        Ok(Step { plan, columns })
+        Ok(WithStep { plan, columns })
     }
 }
 

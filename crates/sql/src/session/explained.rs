@@ -39,7 +39,7 @@ impl SqlSession {
         &mut self,
         plan: &ExplainPlan,
         parameters: &[Value],
-    ) -> Result<(Vec<crate::explain::Node>, Duration)> {
+    ) -> Result<(Vec<crate::explain::PlanNode>, Duration)> {
         let meter = Arc::new(Meter::new());
         self.runner.meter = Some(meter.clone());
         let begun = Instant::now();

@@ -5,7 +5,7 @@ use super::source::{ParquetSource, has_old_moments, in_microseconds, readable};
 use super::trust::{check_footer, check_pages};
 use super::{MatchBy, malformed, unreadable};
 use crate::copy::shape::Shape;
-use crate::copy::targets::Target;
+use crate::copy::targets::FieldTarget;
 use crate::{Claim, MemoryLimit};
 use ankerdb_engine::{Error, Interrupt, Result, SqlState};
 use datafusion::arrow::array::RecordBatch;
@@ -228,7 +228,7 @@ fn refused(shape: &Shape, message: String) -> Error {
     Error::new(SqlState::BadCopyFileFormat, message).with_context(context)
 }
 
-fn check_taken(shape: &Shape, target: &Target, name: &str, source: &ParquetSource) -> Result<()> {
+fn check_taken(shape: &Shape, target: &FieldTarget, name: &str, source: &ParquetSource) -> Result<()> {
     if is_taken(source, target.data_type) {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! `to_char` of numbers, and `to_number`.
 
 use super::entry::{Entry, NUMERIC, constant_text, entry, text, wrong_argument};
-use super::number_picture::{Digits, NumberElement, Picture, painted};
+use super::number_picture::{Digits, NumberElement, NumberPicture, painted};
 use crate::expression::Typed;
 use ankerdb_engine::DataType::{BigInt, DoublePrecision, Integer, Number as AnyNumber, Real, Text};
 use ankerdb_engine::{Decimal, Error, Interrupt, Result, SqlState, Value};
@@ -22,7 +22,7 @@ fn to_char(values: &[Value], _: &Interrupt) -> Result<Value> {
     if format.is_empty() {
         return Ok(Value::Null);
     }
-    let picture = Picture::read(format)?;
+    let picture = NumberPicture::read(format)?;
     let number = values.first().ok_or_else(wrong_argument)?;
     if picture.roman {
         return Ok(Value::text(roman(&picture, number)?));
@@ -48,7 +48,7 @@ fn exact_decimal(value: &Value) -> Result<Decimal> {
     }
 }
 
-fn exact_digits(picture: &Picture, value: Decimal, shift: u32) -> Result<Digits> {
+fn exact_digits(picture: &NumberPicture, value: Decimal, shift: u32) -> Result<Digits> {
     let overflow = || Error::new(SqlState::NumericValueOutOfRange, "value overflows numeric format");
     let shifted = match shift {
         0 => value,
@@ -71,7 +71,7 @@ fn exact_digits(picture: &Picture, value: Decimal, shift: u32) -> Result<Digits>
 }
 
 /// The digits of a numeric of any length.
-fn long_digits(picture: &Picture, value: &Number, shift: u32) -> Result<Digits> {
+fn long_digits(picture: &NumberPicture, value: &Number, shift: u32) -> Result<Digits> {
     if !value.is_finite() {
         return Ok(float_digits(picture, value.to_f64(), 15));
     }
@@ -91,7 +91,7 @@ fn long_digits(picture: &Picture, value: &Number, shift: u32) -> Result<Digits> 
 }
 
 /// At most so many digits of a double or real mean something.
-fn float_digits(picture: &Picture, value: f64, precision: usize) -> Digits {
+fn float_digits(picture: &NumberPicture, value: f64, precision: usize) -> Digits {
     let magnitude = value.abs();
     if !value.is_finite() {
         let name = if value.is_nan() { "NaN" } else { "Infinity" };
@@ -105,7 +105,7 @@ fn float_digits(picture: &Picture, value: f64, precision: usize) -> Digits {
 }
 
 /// The digits, or as many signs that say that there is no room for them.
-fn fitted(picture: &Picture, digits: Digits) -> Digits {
+fn fitted(picture: &NumberPicture, digits: Digits) -> Digits {
     if digits.before.len() <= picture.before {
         return digits;
     }
@@ -113,7 +113,7 @@ fn fitted(picture: &Picture, digits: Digits) -> Digits {
     Digits { before: signs(picture.before), behind: signs(picture.behind), ..digits }
 }
 
-fn roman(picture: &Picture, number: &Value) -> Result<String> {
+fn roman(picture: &NumberPicture, number: &Value) -> Result<String> {
     const STEPS: [(i128, &str); 13] = [
         (1000, "M"),
         (900, "CM"),
@@ -154,7 +154,7 @@ fn roman(picture: &Picture, number: &Value) -> Result<String> {
 }
 
 /// `1.23e+04`
-fn with_exponent(picture: &Picture, number: &Value) -> Result<String> {
+fn with_exponent(picture: &NumberPicture, number: &Value) -> Result<String> {
     let digits = picture.behind;
     let value = match number {
         Value::Real(value) => f64::from(*value),
@@ -213,7 +213,7 @@ fn exact_exponent(number: &str, digits: usize) -> Result<String> {
 
 /// Fractional digits that the picture has room for.
 fn digits_of_picture(items: &[Typed]) -> u8 {
-    let picture = constant_text(items, 1).and_then(|format| Picture::read(format).ok());
+    let picture = constant_text(items, 1).and_then(|format| NumberPicture::read(format).ok());
     picture.map_or(10, |picture| (picture.behind + picture.shifted.unwrap_or(0)).min(38) as u8)
 }
 
@@ -222,7 +222,7 @@ fn to_number(values: &[Value], _: &Interrupt) -> Result<Value> {
     if format.is_empty() {
         return Ok(Value::Null);
     }
-    let picture = Picture::read(format)?;
+    let picture = NumberPicture::read(format)?;
     if picture.exponent {
         return Err(crate::name::not_supported("\"EEEE\" for input"));
     }
@@ -243,7 +243,7 @@ fn to_number(values: &[Value], _: &Interrupt) -> Result<Value> {
 }
 
 /// The number in the input: a sign or a blank, and what stands at the digits' places.
-fn read(picture: &Picture, input: &str) -> String {
+fn read(picture: &NumberPicture, input: &str) -> String {
     let (mut sign, mut digits) = (' ', String::new());
     let mut rest = input.trim_start_matches(' ');
     if picture.brackets && rest.starts_with('<') {

@@ -29,7 +29,7 @@ pub(super) enum NumberElement {
 
 /// A picture that was read.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Picture {
+pub(super) struct NumberPicture {
     pub places: Vec<NumberElement>,
     /// Slots before and behind the point.
     pub before: usize,
@@ -58,11 +58,11 @@ fn refused(message: impl Into<String>) -> Error {
     Error::new(SqlState::SyntaxError, message.into())
 }
 
-impl Picture {
+impl NumberPicture {
     /// # Errors
     /// 42601 for places that exclude each other.
-    pub(super) fn read(text: &str) -> Result<Picture> {
-        let mut picture = Picture::default();
+    pub(super) fn read(text: &str) -> Result<NumberPicture> {
+        let mut picture = NumberPicture::default();
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let word = WORDS
@@ -210,7 +210,7 @@ pub(super) struct Digits {
 }
 
 /// The number as the picture shows it.
-pub(super) fn painted(picture: &Picture, digits: &Digits) -> String {
+pub(super) fn painted(picture: &NumberPicture, digits: &Digits) -> String {
     Painter {
         picture,
         digits,
@@ -226,7 +226,7 @@ pub(super) fn painted(picture: &Picture, digits: &Digits) -> String {
 }
 
 struct Painter<'a> {
-    picture: &'a Picture,
+    picture: &'a NumberPicture,
     digits: &'a Digits,
     out: String,
     /// The slot that comes next.

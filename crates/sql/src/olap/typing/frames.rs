@@ -8,7 +8,7 @@ use super::keyed;
 use super::read::Reader;
 use crate::name::not_supported;
 use crate::olap::error::external;
-use crate::olap::framed::{self, Bound, Exclusion, Frame, Units};
+use crate::olap::framed::{self, Exclusion, Frame, FrameBound, Units};
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
 use crate::olap::value::field_type;
 use crate::olap::written;
@@ -155,14 +155,14 @@ impl Reader<'_, '_> {
         let bounds = match &told.bounds {
             None => None,
             Some((units, [first, last])) => {
-                let mut made = |bound: &ToldBound| -> Result<Bound> {
+                let mut made = |bound: &ToldBound| -> Result<FrameBound> {
                     match bound {
-                        ToldBound::Unbounded => Ok(Bound::Unbounded),
-                        ToldBound::CurrentRow => Ok(Bound::CurrentRow),
+                        ToldBound::Unbounded => Ok(FrameBound::Unbounded),
+                        ToldBound::CurrentRow => Ok(FrameBound::CurrentRow),
                         ToldBound::Offset { is_preceding, offset } => {
                             let argument = arguments.len();
                             arguments.extend(self.offset(*units, offset, *is_preceding, order.as_ref())?);
-                            Ok(Bound::Offset { is_preceding: *is_preceding, argument })
+                            Ok(FrameBound::Offset { is_preceding: *is_preceding, argument })
                         }
                     }
                 };
