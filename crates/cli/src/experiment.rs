@@ -3,7 +3,7 @@
 use crate::progress::ExperimentProgress;
 use crate::{engine, interrupt};
 use ankerdb_engine::{Configuration, Result, Technique};
-use ankerdb_experiment::harness::Watch;
+use ankerdb_experiment::harness::ExperimentWatch;
 use ankerdb_experiment::report::check_folder;
 use ankerdb_experiment::{all, find, setup};
 use ankerdb_measure::machine::Machine;
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &ExperimentOptions) -> Result<()> {
     deviations.iter().for_each(|deviation| eprintln!("  {deviation}"));
     let stop = interrupt::flag();
     let progress = ExperimentProgress::default();
-    let watch = Watch { stop: &stop, observer: &|event| progress.show(event) };
+    let watch = ExperimentWatch { stop: &stop, observer: &|event| progress.show(event) };
     let report = experiment.run(setup, deviations, &machine, &watch);
     progress.clear();
     let report = report?;

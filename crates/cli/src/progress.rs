@@ -1,6 +1,6 @@
 //! Progress on standard error: bars on a terminal, lines elsewhere.
 
-use ankerdb_experiment::harness::Event;
+use ankerdb_experiment::harness::ExperimentEvent;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::sync::Mutex;
@@ -104,8 +104,8 @@ pub(crate) struct ExperimentProgress(Mutex<Option<(ProgressBar, bool)>>);
 
 impl ExperimentProgress {
     /// Shows what happens.
-    pub(crate) fn show(&self, event: Event<'_>) {
-        if let (Event::Begun { number, of, label }, false) = (event, has_bars()) {
+    pub(crate) fn show(&self, event: ExperimentEvent<'_>) {
+        if let (ExperimentEvent::Begun { number, of, label }, false) = (event, has_bars()) {
             eprintln!("measurement {number} of {of}: {label}");
         }
         if !has_bars() {
@@ -113,25 +113,25 @@ impl ExperimentProgress {
         }
         let Ok(mut shown) = self.0.lock() else { return };
         match event {
-            Event::Loading { done, total } => {
+            ExperimentEvent::Loading { done, total } => {
                 let (bar, _) =
                     shown.take().filter(|(_, loads)| *loads).unwrap_or_else(|| (bar(LOADING), true));
                 bar.set_length(total);
                 bar.set_position(done);
                 if done < total { *shown = Some((bar, true)) } else { bar.finish_and_clear() }
             }
-            Event::Begun { number, of, label } => {
+            ExperimentEvent::Begun { number, of, label } => {
                 let bar = bar(MEASURING);
                 bar.set_length(STEPS);
                 bar.set_message(format!("{number}/{of} {label}"));
                 *shown = Some((bar, false));
             }
-            Event::Progress(share) => {
+            ExperimentEvent::Progress(share) => {
                 if let Some((bar, false)) = &*shown {
                     bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
                 }
             }
-            Event::Ended => {
+            ExperimentEvent::Ended => {
                 if let Some((bar, _)) = shown.take() {
                     bar.finish_and_clear();
                 }
@@ -141,6 +141,6 @@ impl ExperimentProgress {
 
     /// Takes the bar away.
     pub(crate) fn clear(&self) {
-        self.show(Event::Ended);
+        self.show(ExperimentEvent::Ended);
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// What the experiment is doing.
 #[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
+pub enum ExperimentEvent<'a> {
     /// Rows loaded so far, and expected.
     Loading {
         /// So far.
@@ -36,11 +36,11 @@ pub enum Event<'a> {
 }
 
 /// The observer of a run, which may also end it.
-pub struct Watch<'a> {
+pub struct ExperimentWatch<'a> {
     /// Set to end the run; what was measured so far is reported.
     pub stop: &'a AtomicBool,
     /// Told what happens, from any thread.
-    pub observer: &'a (dyn Fn(Event<'_>) + Sync),
+    pub observer: &'a (dyn Fn(ExperimentEvent<'_>) + Sync),
 }
 
 /// One measurement, as the report lists it.
@@ -67,14 +67,14 @@ pub struct Harness<'a> {
     pub setup: Setup,
     /// The machine.
     pub machine: Machine,
-    watch: &'a Watch<'a>,
+    watch: &'a ExperimentWatch<'a>,
     expected: Cell<usize>,
     log: RefCell<Vec<Measurement>>,
 }
 
 impl<'a> Harness<'a> {
     /// A harness where nothing was measured yet.
-    pub fn new(setup: Setup, machine: Machine, watch: &'a Watch<'a>) -> Harness<'a> {
+    pub fn new(setup: Setup, machine: Machine, watch: &'a ExperimentWatch<'a>) -> Harness<'a> {
         Harness { setup, machine, watch, expected: Cell::new(0), log: RefCell::default() }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Harness<'a> {
     pub fn loading(&self) -> impl Fn(u64, u64) -> ControlFlow<()> + Sync + 'a {
         let watch = self.watch;
         move |done, total| {
-            (watch.observer)(Event::Loading { done, total });
+            (watch.observer)(ExperimentEvent::Loading { done, total });
             if watch.stop.load(Ordering::Relaxed) {
                 ControlFlow::Break(())
             } else {
@@ -104,11 +104,11 @@ impl<'a> Harness<'a> {
     /// Runs one measurement and logs its length and noise.
     pub fn measure<T>(&self, label: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let number = self.log.borrow().len() + 1;
-        (self.watch.observer)(Event::Begun { number, of: self.expected.get().max(number), label });
+        (self.watch.observer)(ExperimentEvent::Begun { number, of: self.expected.get().max(number), label });
         let (started, before) = (Instant::now(), CpuTimes::now());
         let value = run();
         let noise = CpuTimes::now().noise_since(before);
-        (self.watch.observer)(Event::Ended);
+        (self.watch.observer)(ExperimentEvent::Ended);
         let measurement = Measurement { label: label.to_owned(), elapsed: started.elapsed(), noise };
         self.log.borrow_mut().push(measurement);
         value
@@ -116,7 +116,7 @@ impl<'a> Harness<'a> {
 
     /// Says how much of the measurement is done.
     pub fn progress(&self, share: f64) {
-        (self.watch.observer)(Event::Progress(share));
+        (self.watch.observer)(ExperimentEvent::Progress(share));
     }
 
     /// Waits until the time is over or the user stops. `look` is called again and again, with the time that has passed;

@@ -28,7 +28,7 @@ pub mod tpch;
 use ankerdb_engine::{Error, Result, SqlState};
 use ankerdb_measure::machine::Machine;
 use finding::Findings;
-use harness::{Harness, Watch};
+use harness::{ExperimentWatch, Harness};
 use report::ExperimentReport;
 use setup::choice::Compared;
 use setup::{Data, PaperSetup, Setup, SetupOptions, invalid};
@@ -329,7 +329,7 @@ impl Experiment {
         setup: Setup,
         deviations: Vec<String>,
         machine: &Machine,
-        watch: &Watch<'_>,
+        watch: &ExperimentWatch<'_>,
     ) -> Result<ExperimentReport> {
         let harness = Harness::new(setup, machine.clone(), watch);
         let findings = (self.run)(&harness)?;

@@ -18,8 +18,8 @@ use crate::technique::{OURS, WORDS_PER_PAGE};
 use ankerdb_base::ROWS_PER_BLOCK;
 use ankerdb_engine::{Result, SqlState};
 use ankerdb_measure::latency::median;
-use competitor::{Competitor, CompetitorKind, Image};
-use phase::{Pace, PhaseOutcome};
+use competitor::{Competitor, CompetitorKind, RaceImage};
+use phase::{PhaseOutcome, RefreshPace};
 use std::time::{Duration, Instant};
 
 /// Two writers, one reader.
@@ -141,8 +141,8 @@ fn rounds(harness: &Harness<'_>, control: &Competitor, competitor: &Competitor) 
     let mut writes = [Vec::new(), Vec::new()];
     let mut outcomes = [PhaseOutcome::default(), PhaseOutcome::default()];
     for _ in 0..ROUNDS {
-        let plain = phase::run(harness, control, Pace::EveryScan, time)?;
-        for (at, pace) in [Pace::EveryScan, Pace::PerSecond(RATE)].into_iter().enumerate() {
+        let plain = phase::run(harness, control, RefreshPace::EveryScan, time)?;
+        for (at, pace) in [RefreshPace::EveryScan, RefreshPace::PerSecond(RATE)].into_iter().enumerate() {
             let outcome = phase::run(harness, competitor, pace, time)?;
             kept[at].push(outcome.writes_per_second / plain.writes_per_second.max(1.0));
             writes[at].push(outcome.writes_per_second / 1e6);
@@ -182,7 +182,7 @@ fn first_writes(harness: &Harness<'_>, competitor: &Competitor) -> Result<[f64; 
     let all = 0..competitor.blocks();
     let mut image = competitor.take(&mut None, all.clone())?;
     // A child keeps its pages while it reads.
-    if !matches!(image, Image::Child(_)) {
+    if !matches!(image, RaceImage::Child(_)) {
         competitor.scan(&mut image, all)?;
     }
     let mut times = [0.0; 2];
@@ -191,7 +191,7 @@ fn first_writes(harness: &Harness<'_>, competitor: &Competitor) -> Result<[f64; 
         write(&places)?;
         *time = begun.elapsed().as_secs_f64() * 1e6 / places.len() as f64;
     }
-    if let Image::Child(_) = image {
+    if let RaceImage::Child(_) = image {
         competitor.scan(&mut image, 0..1)?;
     }
     Ok(times)

@@ -1,7 +1,7 @@
 //! TPC-H's tables and transactions in every configuration: the same rows, and the same answers after the same changes.
 
 use ankerdb_engine::{Configuration, Database, Value};
-use ankerdb_experiment::harness::{Harness, Watch};
+use ankerdb_experiment::harness::{ExperimentWatch, Harness};
 use ankerdb_experiment::setup::Setup;
 use ankerdb_experiment::tpch::TpcH;
 use ankerdb_experiment::tpch::queries::{KINDS, SCANS};
@@ -34,7 +34,7 @@ fn setup() -> Setup {
 /// A loaded database, handed to a function.
 fn with_world<T>(configuration: Configuration, body: impl FnOnce(&TpcH) -> T) -> T {
     let stop = AtomicBool::new(false);
-    let watch = Watch { stop: &stop, observer: &|_| () };
+    let watch = ExperimentWatch { stop: &stop, observer: &|_| () };
     let harness = Harness::new(setup(), Machine::detect(), &watch);
     body(&TpcH::load(&harness, configuration, 1).expect("it loads"))
 }

@@ -186,7 +186,7 @@ fn creation_us(world: &TpcH) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::Watch;
+    use crate::harness::ExperimentWatch;
     use crate::setup::SetupOptions;
     use ankerdb_measure::machine::Machine;
     use std::sync::atomic::AtomicBool;
@@ -194,7 +194,7 @@ mod tests {
     /// Calls the function with a small database of each technique that takes snapshots in this process.
     fn with_techniques(body: impl Fn(&TpcH)) {
         let (stop, machine) = (AtomicBool::new(false), Machine::detect());
-        let watch = Watch { stop: &stop, observer: &|_| () };
+        let watch = ExperimentWatch { stop: &stop, observer: &|_| () };
         let experiment = crate::find("dissertation-fig2.6").expect("it is there");
         let options = SetupOptions { scale: Some(0.002), ..SetupOptions::default() };
         let (setup, _) = experiment.setup(&options, &machine).expect("it fits");

@@ -85,7 +85,7 @@ enum Data {
 }
 
 /// The image that a reader reads.
-pub enum Image {
+pub enum RaceImage {
     /// The live memory.
     Live,
     /// A region's snapshot.
@@ -177,50 +177,50 @@ impl Competitor {
     }
 
     /// A new image; `old` is taken where it is brought up to date for it. A child begins to read the range at once.
-    pub fn take(&self, old: &mut Option<Image>, range: Range<usize>) -> Result<Image> {
+    pub fn take(&self, old: &mut Option<RaceImage>, range: Range<usize>) -> Result<RaceImage> {
         let renewed = if matches!(self.kind, CompetitorKind::Technique(_, true)) { old.take() } else { None };
         match (&self.data, self.kind, renewed) {
-            (_, CompetitorKind::Unprotected, _) => Ok(Image::Live),
+            (_, CompetitorKind::Unprotected, _) => Ok(RaceImage::Live),
             (Data::Memory(memory), CompetitorKind::Technique(Technique::Fork, _), _) => {
-                Ok(Image::Child(fork_and_sum(&memory.words(0)[words_of(range)])?))
+                Ok(RaceImage::Child(fork_and_sum(&memory.words(0)[words_of(range)])?))
             }
-            (Data::Memory(memory), CompetitorKind::Technique(_, true), Some(Image::Snapshot(old))) => {
-                Ok(Image::Snapshot(memory.refresh(old)?))
+            (Data::Memory(memory), CompetitorKind::Technique(_, true), Some(RaceImage::Snapshot(old))) => {
+                Ok(RaceImage::Snapshot(memory.refresh(old)?))
             }
-            (Data::Memory(memory), ..) => Ok(Image::Snapshot(memory.snapshot(1)?)),
-            (Data::Rows(_, rows), ..) => Ok(Image::View(rows.database.snapshot().read_view())),
-            (Data::Installs(installs), ..) => Ok(Image::View(installs.snapshot().read_view())),
+            (Data::Memory(memory), ..) => Ok(RaceImage::Snapshot(memory.snapshot(1)?)),
+            (Data::Rows(_, rows), ..) => Ok(RaceImage::View(rows.database.snapshot().read_view())),
+            (Data::Installs(installs), ..) => Ok(RaceImage::View(installs.snapshot().read_view())),
         }
     }
 
     /// Adds up some blocks of the image; how long that took. What a child reads was decided when it was made, and it reads
     /// once.
-    pub fn scan(&self, image: &mut Image, range: Range<usize>) -> Result<Duration> {
+    pub fn scan(&self, image: &mut RaceImage, range: Range<usize>) -> Result<Duration> {
         let begun = Instant::now();
-        let total = match (std::mem::replace(image, Image::Read), &self.data) {
-            (Image::Child(child), _) => return Ok(sum_of_child(child)?.0),
-            (Image::Read, _) => return Ok(Duration::ZERO),
-            (Image::Live, Data::Memory(memory)) => {
-                *image = Image::Live;
+        let total = match (std::mem::replace(image, RaceImage::Read), &self.data) {
+            (RaceImage::Child(child), _) => return Ok(sum_of_child(child)?.0),
+            (RaceImage::Read, _) => return Ok(Duration::ZERO),
+            (RaceImage::Live, Data::Memory(memory)) => {
+                *image = RaceImage::Live;
                 sum_shared(&memory.words(0)[words_of(range)])
             }
-            (Image::Snapshot(snapshot), _) => {
+            (RaceImage::Snapshot(snapshot), _) => {
                 let total = sum(&snapshot[0].words()[words_of(range)]);
                 snapshot[0].check()?;
-                *image = Image::Snapshot(snapshot);
+                *image = RaceImage::Snapshot(snapshot);
                 total
             }
-            (Image::View(view), Data::Rows(_, rows)) => {
+            (RaceImage::View(view), Data::Rows(_, rows)) => {
                 let total = sum_of_blocks(&view, &rows.table, range)?;
-                *image = Image::View(view);
+                *image = RaceImage::View(view);
                 total
             }
-            (Image::View(view), Data::Installs(installs)) => {
+            (RaceImage::View(view), Data::Installs(installs)) => {
                 let total = sum_of_blocks(&view, installs.table(), range)?;
-                *image = Image::View(view);
+                *image = RaceImage::View(view);
                 total
             }
-            (Image::Live | Image::View(_), _) => 0,
+            (RaceImage::Live | RaceImage::View(_), _) => 0,
         };
         std::hint::black_box(total);
         Ok(begun.elapsed())

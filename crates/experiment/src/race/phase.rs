@@ -1,6 +1,6 @@
 //! One phase: two writers store as fast as they can, one reader takes images and scans them.
 
-use super::competitor::{Competitor, Image, ROWS_PER_COMMIT};
+use super::competitor::{Competitor, ROWS_PER_COMMIT, RaceImage};
 use crate::harness::{Harness, joined};
 use ankerdb_engine::Result;
 use ankerdb_measure::latency::Latencies;
@@ -15,7 +15,7 @@ const BLOCKS_AT_ONCE: usize = 16;
 
 /// When the reader takes a new image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Pace {
+pub(super) enum RefreshPace {
     /// Before every scan of the column.
     EveryScan,
     /// So many times a second; a scan goes on in the newer image.
@@ -39,7 +39,7 @@ pub(super) struct PhaseOutcome {
 pub(super) fn run(
     harness: &Harness<'_>,
     competitor: &Competitor,
-    pace: Pace,
+    pace: RefreshPace,
     time: Duration,
 ) -> Result<PhaseOutcome> {
     let stop = AtomicBool::new(false);
@@ -84,19 +84,19 @@ fn write(competitor: &Competitor, seed: u64, stop: &AtomicBool) -> Result<f64> {
 }
 
 /// The reader.
-fn read(competitor: &Competitor, pace: Pace, stop: &AtomicBool) -> Result<PhaseOutcome> {
+fn read(competitor: &Competitor, pace: RefreshPace, stop: &AtomicBool) -> Result<PhaseOutcome> {
     let (mut outcome, mut scanned, mut scanning) = (PhaseOutcome::default(), 0, Duration::ZERO);
     let (blocks, mut block) = (competitor.blocks(), 0);
-    let mut image: Option<Image> = None;
+    let mut image: Option<RaceImage> = None;
     let mut due = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         let is_due = match pace {
-            Pace::EveryScan => block == 0,
-            Pace::PerSecond(_) => Instant::now() >= due,
+            RefreshPace::EveryScan => block == 0,
+            RefreshPace::PerSecond(_) => Instant::now() >= due,
         };
         let piece = match (pace, blocks) {
             // A child reads the whole column.
-            (Pace::EveryScan, all) if competitor.reads_at_once() => 0..all,
+            (RefreshPace::EveryScan, all) if competitor.reads_at_once() => 0..all,
             (_, all) => block..(block + BLOCKS_AT_ONCE).min(all),
         };
         if is_due || image.is_none() {
@@ -105,7 +105,7 @@ fn read(competitor: &Competitor, pace: Pace, stop: &AtomicBool) -> Result<PhaseO
             outcome.creation.record(begun.elapsed());
             // The former one goes now; that is not part of the creation.
             image = Some(taken);
-            if let Pace::PerSecond(rate) = pace {
+            if let RefreshPace::PerSecond(rate) = pace {
                 // Missed images are not made up for.
                 due = (due + Duration::from_secs(1) / rate).max(begun);
             }
@@ -115,7 +115,7 @@ fn read(competitor: &Competitor, pace: Pace, stop: &AtomicBool) -> Result<PhaseO
             if !time.is_zero() {
                 scanning += time;
                 scanned += piece.len();
-            } else if let Pace::PerSecond(_) = pace {
+            } else if let RefreshPace::PerSecond(_) = pace {
                 // A child has read what it was made for; the next one is not due yet.
                 std::thread::sleep(Duration::from_micros(50));
             }

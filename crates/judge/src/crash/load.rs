@@ -102,16 +102,16 @@ pub(super) fn set_up(client: &mut ServerConnection) -> io::Result<()> {
 type Worker = JoinHandle<(Acknowledged, io::Result<()>)>;
 
 /// Connections at work.
-pub(super) struct Load(Vec<Worker>);
+pub(super) struct CrashLoad(Vec<Worker>);
 
-impl Load {
+impl CrashLoad {
     /// Starts, from what is known.
     pub(super) fn start(
         address: SocketAddr,
         known: &Acknowledged,
         plants_loss: bool,
         seed: u64,
-    ) -> io::Result<Load> {
+    ) -> io::Result<CrashLoad> {
         let mut workers = Vec::new();
         for kind in 0..TRANSFERS + 5 {
             let mut client = ServerConnection::connect(address, "judge", "ankerdb")?;
@@ -138,7 +138,7 @@ impl Load {
                 (known, if is_told { Err(ended) } else { Ok(()) })
             }));
         }
-        Ok(Load(workers))
+        Ok(CrashLoad(workers))
     }
 
     /// Waits until all have noticed that the server is gone; adds what they know. Returns what failed otherwise.

@@ -15,7 +15,7 @@ mod load;
 
 use crate::server::{attended_ankerdb, first_address};
 use crate::wire::ServerConnection;
-use load::{Acknowledged, Load};
+use load::{Acknowledged, CrashLoad};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ pub fn run(plan: &Plan) -> io::Result<CrashReport> {
     let mut server = Kept::start(plan)?;
     load::set_up(&mut server.connect()?)?;
     for round in 0..plan.rounds {
-        let load = Load::start(server.address, &known, plan.plants_loss, random.u64(..))?;
+        let load = CrashLoad::start(server.address, &known, plan.plants_loss, random.u64(..))?;
         std::thread::sleep(Duration::from_millis(random.u64(ROUND_MILLIS)));
         drop(server);
         report.kills += 1;

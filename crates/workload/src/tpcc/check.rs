@@ -41,7 +41,7 @@ impl fmt::Display for Violation {
 pub fn check(database: &Database, tables: &TpccTables) -> Result<Vec<Violation>> {
     let mut session = database.session();
     let mut transaction = session.begin(Isolation::RepeatableRead);
-    let image = image::Image::read(&mut transaction, tables)?;
+    let image = image::DatabaseSums::read(&mut transaction, tables)?;
     transaction.rollback();
     let mut found = Violations::default();
     conditions::check(&image, &mut found);

@@ -1,13 +1,13 @@
 //! The twelve conditions, in the order of the specification.
 
 use super::Violations;
-use super::image::{District, DistrictKey, Image};
+use super::image::{DatabaseSums, District, DistrictKey};
 
 /// Orders of a freshly loaded district that are not new.
 const DELIVERED_BY_LOADER: i64 = 2100;
 
 /// Checks all.
-pub(super) fn check(image: &Image, found: &mut Violations) {
+pub(super) fn check(image: &DatabaseSums, found: &mut Violations) {
     check_warehouses(image, found);
     for (&place, district) in &image.districts {
         check_numbers(place, district, found);
@@ -22,7 +22,7 @@ fn at(place: DistrictKey) -> String {
 }
 
 /// 3.3.2.1: W_YTD = sum(D_YTD). 3.3.2.8: W_YTD = sum(H_AMOUNT).
-fn check_warehouses(image: &Image, found: &mut Violations) {
+fn check_warehouses(image: &DatabaseSums, found: &mut Violations) {
     for (&id, &ytd) in &image.warehouses {
         let districts = image.districts.range((id, i16::MIN)..=(id, i16::MAX)).map(|(_, district)| district);
         let (of_districts, paid) =

@@ -16,7 +16,7 @@ const ORDER_MAX: i32 = 1 << 27;
 
 /// The database, added up. Money is in cents.
 #[derive(Default)]
-pub(super) struct Image {
+pub(super) struct DatabaseSums {
     /// W_YTD
     pub warehouses: BTreeMap<i32, i64>,
     /// Districts that are in DISTRICT, or that other rows say to be in.
@@ -33,7 +33,7 @@ pub(super) struct District {
     /// By C_ID.
     pub customers: Vec<Customer>,
     /// By O_ID.
-    pub orders: Vec<Order>,
+    pub orders: Vec<CheckedOrder>,
     /// Rows of ORDER.
     pub order_count: i64,
     /// Largest O_ID.
@@ -63,7 +63,7 @@ pub(super) struct Customer {
 
 /// One order.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Order {
+pub(super) struct CheckedOrder {
     /// O_C_ID
     pub customer: i32,
     /// O_OL_CNT
@@ -91,10 +91,10 @@ fn element<T: Copy + Default>(list: &mut Vec<T>, number: i32) -> &mut T {
     &mut list[position]
 }
 
-impl Image {
+impl DatabaseSums {
     /// Reads everything as of the transaction's timestamp.
-    pub(super) fn read(transaction: &mut Transaction, tables: &TpccTables) -> Result<Image> {
-        let mut image = Image::default();
+    pub(super) fn read(transaction: &mut Transaction, tables: &TpccTables) -> Result<DatabaseSums> {
+        let mut image = DatabaseSums::default();
         image.read_warehouses(transaction, &tables.warehouse)?;
         image.read_districts(transaction, &tables.district)?;
         image.read_customers(transaction, &tables.customer)?;
