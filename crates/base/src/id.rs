@@ -98,6 +98,24 @@ impl fmt::Display for BlockNumber {
     }
 }
 
+/// A column's place among those of its table: they are numbered from 0 on. Taken where another plain number stands beside it, such
+/// as the offset of a row (`docs/design/positions.md`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct ColumnPosition(pub usize);
+
+impl fmt::Debug for ColumnPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ColumnPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// An index's place among those that its table has ever had: they are numbered from 0 on, in the order in which they were added, and
 /// keep their numbers when others are dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

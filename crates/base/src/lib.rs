@@ -9,5 +9,6 @@ mod id;
 
 pub use error::{Error, Result, SqlState};
 pub use id::{
-    BlockNumber, ColumnSet, DatabaseId, IndexPosition, ROWS_PER_BLOCK, RowId, SchemaId, TableId, Timestamp,
+    BlockNumber, ColumnPosition, ColumnSet, DatabaseId, IndexPosition, ROWS_PER_BLOCK, RowId, SchemaId,
+    TableId, Timestamp,
 };

@@ -1,7 +1,7 @@
 //! The bytes of a block's image.
 
 use crate::bytes::{ByteReader, Misread};
-use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, Timestamp};
+use ankerdb_base::{BlockNumber, ColumnPosition, Error, ROWS_PER_BLOCK, Result, Timestamp};
 use ankerdb_snapshot::BlockImage;
 use ankerdb_table::{CellLayout, ImageColumn, ImageOfBlock};
 
@@ -112,7 +112,7 @@ pub(crate) fn encode(image: &BlockImage, layouts: &[CellLayout], out: &mut Vec<u
             out.extend_from_slice(&bits[..words * 8]);
         }
         if is_string {
-            let strings = encode_strings(image, column, out)?;
+            let strings = encode_strings(image, ColumnPosition(column), out)?;
             out[length_at..length_at + 8].copy_from_slice(&strings.to_le_bytes());
         } else {
             out.extend_from_slice(&cells.value_bytes()[..layout.bytes(rows)]);
@@ -123,7 +123,7 @@ pub(crate) fn encode(image: &BlockImage, layouts: &[CellLayout], out: &mut Vec<u
 }
 
 /// Lengths, then bytes; returns how many bytes there are.
-fn encode_strings(image: &BlockImage, column: usize, out: &mut Vec<u8>) -> Result<u64> {
+fn encode_strings(image: &BlockImage, column: ColumnPosition, out: &mut Vec<u8>) -> Result<u64> {
     let (start, mut bytes) = (out.len(), 0u64);
     make_room(out, (image.rows * 4).next_multiple_of(8))?;
     for row in 0..image.rows {

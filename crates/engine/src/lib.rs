@@ -80,8 +80,8 @@ mod user_types;
 mod view;
 
 pub use ankerdb_base::{
-    BlockNumber, ColumnSet, DatabaseId, Error, IndexPosition, ROWS_PER_BLOCK, Result, RowId, SchemaId,
-    SqlState, TableId, Timestamp,
+    BlockNumber, ColumnPosition, ColumnSet, DatabaseId, Error, IndexPosition, ROWS_PER_BLOCK, Result, RowId,
+    SchemaId, SqlState, TableId, Timestamp,
 };
 pub use ankerdb_checkpoint::{BackupReport, RestoreReport};
 pub use ankerdb_log::{Disk, LogOptions, Loss};

@@ -27,7 +27,7 @@
 use crate::counters::SnapshotCounters;
 use crate::image::{Bytes, ColumnCopy, ColumnImage};
 use crate::materialize::{Walk, changed_rows};
-use ankerdb_base::{BlockNumber, ROWS_PER_BLOCK, Result, Timestamp};
+use ankerdb_base::{BlockNumber, ColumnPosition, ROWS_PER_BLOCK, Result, Timestamp};
 use ankerdb_region::{Region, RegionSnapshot};
 use ankerdb_table::{Area, CellLayout, ColumnRegions, RowBlock, Segments, Storage, Table};
 use parking_lot::Mutex;
@@ -99,7 +99,8 @@ impl ColumnSnapshot {
         }
         let begun = Instant::now();
         let blocks = table.block_count();
-        let parts = take(segments, column, blocks, table.layout(column), cache.destination())?;
+        let parts =
+            take(segments, ColumnPosition(column), blocks, table.layout(column), cache.destination())?;
         counters.columns_snapshotted.fetch_add(1, Ordering::Relaxed);
         counters.snapshot_nanos.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
         let layout = table.layout(column);
@@ -273,7 +274,7 @@ fn newest_change(table: &Table, column: usize) -> Timestamp {
 /// Step 2.
 fn take(
     segments: &Segments,
-    column: usize,
+    column: ColumnPosition,
     blocks: usize,
     layout: CellLayout,
     old: Vec<Part>,
@@ -288,7 +289,7 @@ fn take(
                 None => region.snapshot(bytes),
             }
         };
-        let _alone = segments.lock_exclusive(column);
+        let _alone = segments.lock_exclusive(column.0);
         Ok(Part {
             values: renew(&regions.values, values, layout)?,
             validity: (regions.validity.as_ref())

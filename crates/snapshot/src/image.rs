@@ -1,6 +1,6 @@
 //! What analytics get to see of a block: columns in Arrow's physical layout, unchanging.
 
-use ankerdb_base::ROWS_PER_BLOCK;
+use ankerdb_base::{ColumnPosition, ROWS_PER_BLOCK};
 use ankerdb_sync::lending::Lent;
 use ankerdb_table::{Area, Cell, CellLayout, Chunk, ColumnArray, inline_view, outline_view};
 use std::any::Any;
@@ -61,8 +61,8 @@ impl BlockImage {
     ///
     /// # Panics
     /// If the cells of the column are no views.
-    pub fn string(&self, column: usize, row: usize) -> Option<&[u8]> {
-        let image = &self.columns[column];
+    pub fn string(&self, column: ColumnPosition, row: usize) -> Option<&[u8]> {
+        let image = &self.columns[column.0];
         let is_valid = |bits: &[u8]| bits[row / 8] >> (row % 8) & 1 == 1;
         if !self.exists(row) || !image.validity_bytes().is_none_or(is_valid) {
             return None;

@@ -21,7 +21,7 @@
 use crate::image::{ColumnCopy, ColumnImage};
 use crate::materialize::{ExistingRows, Walk, changed_rows, clear_from, put, rows_of};
 use crate::strategy::TightLoops;
-use ankerdb_base::Timestamp;
+use ankerdb_base::{ColumnPosition, Timestamp};
 use ankerdb_table::{BITMAP_WORDS, Cell, CellLayout, ReadAt, RowBlock};
 use crossbeam_epoch::Guard;
 use std::ops::Range;
@@ -70,7 +70,7 @@ pub(crate) fn scan_newest(
             for (copy, column) in &mut compound {
                 let buffers = copy.buffers();
                 let read = |cell: Cell<'_>| copy.set(row, cell, buffers);
-                if block.read(row, **column, ReadAt::Newest, pin, read).is_none() {
+                if block.read(row, ColumnPosition(**column), ReadAt::Newest, pin, read).is_none() {
                     // The row has gone; leave no half-written view behind.
                     copy.set(row, Cell::Null, buffers);
                     put(&mut bits, row, false);

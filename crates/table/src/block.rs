@@ -43,7 +43,7 @@ use crate::header::{Header, NEWEST};
 use crate::segment::Segment;
 use crate::version::{Version, VersionChain};
 use crate::zone::Zone;
-use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, Timestamp, failpoint};
+use ankerdb_base::{ColumnPosition, ColumnSet, Error, ROWS_PER_BLOCK, Result, Timestamp, failpoint};
 use ankerdb_memory::{free, try_allocate_zeroed};
 use ankerdb_sync::lending::Columns;
 use ankerdb_value::DataType;
@@ -178,7 +178,7 @@ impl RowBlock {
         let arrays = columns.iter().enumerate().map(|(column, &(data_type, _))| {
             let layout = CellLayout::of(data_type);
             // SAFETY: the block holds the segment behind its arrays, which are never lent and so go with it.
-            let (values, validity) = unsafe { segment.areas(position, column, layout) };
+            let (values, validity) = unsafe { segment.areas(position, ColumnPosition(column), layout) };
             ColumnArray::placed(layout, values, validity)
         });
         let arrays = Columns::new(arrays);
@@ -389,7 +389,7 @@ impl RowBlock {
     pub fn read<R>(
         &self,
         row: usize,
-        column: usize,
+        column: ColumnPosition,
         at: ReadAt,
         pin: &Guard,
         use_cell: impl FnOnce(Cell<'_>) -> R,
@@ -402,7 +402,7 @@ impl RowBlock {
     pub fn read_or<R, F: FnOnce(Cell<'_>) -> R>(
         &self,
         row: usize,
-        column: usize,
+        column: ColumnPosition,
         at: ReadAt,
         pin: &Guard,
         use_cell: F,
@@ -439,7 +439,7 @@ impl RowBlock {
     pub fn read_in_place<R>(
         &self,
         row: usize,
-        column: usize,
+        column: ColumnPosition,
         pin: &Guard,
         use_cell: impl FnOnce(Cell<'_>) -> R,
     ) -> R {
@@ -447,7 +447,7 @@ impl RowBlock {
             let mark = self.mark(row);
             if self.header(row).is_pending()
                 && let Some(version) = self.rows[row].chain.iter(pin).next()
-                && let Some(cell) = version.cell(column)
+                && let Some(cell) = version.cell(column.0)
             {
                 return use_cell(cell.borrow());
             }
@@ -495,9 +495,14 @@ impl RowBlock {
     }
 
     #[inline]
-    fn load<'pin>(&self, row: usize, column: usize, _pin: &'pin Guard) -> (&'pin ColumnArray, RawCell) {
+    fn load<'pin>(
+        &self,
+        row: usize,
+        column: ColumnPosition,
+        _pin: &'pin Guard,
+    ) -> (&'pin ColumnArray, RawCell) {
         // SAFETY: inside a pin; retired arrays are dropped an epoch later (`install`).
-        let array = unsafe { self.columns.current(column) };
+        let array = unsafe { self.columns.current(column.0) };
         (array, array.load(row))
     }
 
@@ -506,7 +511,7 @@ impl RowBlock {
     fn read_version<'pin>(
         &self,
         row: usize,
-        column: usize,
+        column: ColumnPosition,
         at: ReadAt,
         mark: Header,
         pin: &'pin Guard,
@@ -522,7 +527,7 @@ impl RowBlock {
         let mut found: Option<&'pin OwnedCell> = None;
         let overwritten = |version: &&Version| version.begin < header.timestamp();
         for version in self.rows[row].chain.iter(pin).filter(overwritten) {
-            if let Some(cell) = version.cell(column) {
+            if let Some(cell) = version.cell(column.0) {
                 found = Some(cell);
             }
             if version.begin <= limit {
@@ -563,7 +568,7 @@ impl RowBlock {
     }
 
     /// A cell of a row that the caller owns, as it is in place.
-    pub(crate) fn owned_cell(&self, row: usize, column: usize, pin: &Guard) -> OwnedCell {
+    pub(crate) fn owned_cell(&self, row: usize, column: ColumnPosition, pin: &Guard) -> OwnedCell {
         let (array, raw) = self.load(row, column, pin);
         // SAFETY: the caller owns the row, so no write to the cell is under way.
         unsafe { array.resolve(&raw) }.to_owned()

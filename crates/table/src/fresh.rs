@@ -22,7 +22,7 @@ use crate::cell::{Cell, CellLayout};
 use crate::index::Index;
 use crate::storage::Storage;
 use crate::zone::Zone;
-use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, Timestamp, failpoint};
+use ankerdb_base::{BlockNumber, ColumnPosition, Error, ROWS_PER_BLOCK, Result, RowId, Timestamp, failpoint};
 use ankerdb_sync::pending::PendingCommit;
 use ankerdb_value::{DataType, Value};
 use crossbeam_epoch::Guard;
@@ -158,7 +158,7 @@ impl Storage {
         }
         let (block, mut has_null) = (self.block(row.block()), false);
         for (part, &column) in index.definition().columns.iter().enumerate() {
-            block.use_owned_cell(row.offset(), column, pin, |cell| {
+            block.use_owned_cell(row.offset(), ColumnPosition(column), pin, |cell| {
                 has_null |= cell == Cell::Null;
                 index.push_part(part, cell, out)
             })?;
@@ -170,7 +170,8 @@ impl Storage {
     pub fn loaded_value(&self, loaded: &LoadedBlock, row: RowId, column: usize, pin: &Guard) -> Value {
         self.check_loaded(loaded, row);
         let data_type = self.column_type(column).0;
-        self.block(row.block()).use_owned_cell(row.offset(), column, pin, |cell| cell.to_value(data_type))
+        self.block(row.block())
+            .use_owned_cell(row.offset(), ColumnPosition(column), pin, |cell| cell.to_value(data_type))
     }
 
     /// Uses one cell of a loaded row.
@@ -184,7 +185,7 @@ impl Storage {
         use_cell: impl FnOnce(Cell<'_>) -> R,
     ) -> R {
         self.check_loaded(loaded, row);
-        self.block(row.block()).use_owned_cell(row.offset(), column, pin, use_cell)
+        self.block(row.block()).use_owned_cell(row.offset(), ColumnPosition(column), pin, use_cell)
     }
 
     /// That the row is one of those that the block stands for.

@@ -8,7 +8,7 @@ use crate::cell::{Cell, OwnedCell};
 use crate::entries::Entries;
 use crate::index::Index;
 use crate::storage::Storage;
-use ankerdb_base::{RowId, Timestamp};
+use ankerdb_base::{ColumnPosition, RowId, Timestamp};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 
@@ -18,8 +18,10 @@ impl Storage {
     fn keys_of_states(&self, index: &Index, row: RowId, pin: &Guard) -> Vec<Vec<u8>> {
         let block = self.block(row.block());
         let columns = index.sources();
-        let mut state: Vec<OwnedCell> =
-            columns.iter().map(|&column| block.owned_cell(row.offset(), column, pin)).collect();
+        let mut state: Vec<OwnedCell> = columns
+            .iter()
+            .map(|&column| block.owned_cell(row.offset(), ColumnPosition(column), pin))
+            .collect();
         let mut keys = vec![encode_state(index, &state)];
         for version in block.chain(row.offset()).iter(pin) {
             for (&column, cell) in columns.iter().zip(&mut state) {
@@ -101,7 +103,7 @@ impl Storage {
         if index.derivation().is_some() {
             let cell = |&column: &usize| match changes.clone().find(|(changed, _)| *changed == column) {
                 Some((_, cell)) => cell.to_owned(),
-                None => self.block(row.block()).owned_cell(row.offset(), column, pin),
+                None => self.block(row.block()).owned_cell(row.offset(), ColumnPosition(column), pin),
             };
             let state: Vec<OwnedCell> = index.sources().iter().map(cell).collect();
             return encode_state(index, &state);
@@ -110,7 +112,7 @@ impl Storage {
             let pushed = match changes.clone().find(|(changed, _)| *changed == column) {
                 Some((_, cell)) => index.push_part(part, cell, &mut key),
                 None => {
-                    let cell = self.block(row.block()).owned_cell(row.offset(), column, pin);
+                    let cell = self.block(row.block()).owned_cell(row.offset(), ColumnPosition(column), pin);
                     index.push_part(part, cell.borrow(), &mut key)
                 }
             };

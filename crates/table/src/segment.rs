@@ -22,7 +22,7 @@ use crate::append_list::AppendList;
 use crate::area::Area;
 use crate::cell::CellLayout;
 use crate::derived::Derived;
-use ankerdb_base::{BlockNumber, ColumnSet, Error, ROWS_PER_BLOCK, Result};
+use ankerdb_base::{BlockNumber, ColumnPosition, ColumnSet, Error, ROWS_PER_BLOCK, Result};
 use ankerdb_memory::account;
 use ankerdb_memory::charge::Charge;
 use ankerdb_region::{PageSize, Region, Technique};
@@ -155,10 +155,14 @@ impl Segments {
 
     /// The regions of a column for the first `blocks` blocks of the table, each with the number of its blocks among
     /// them.
-    pub fn of_column(&self, column: usize, blocks: usize) -> impl Iterator<Item = (&ColumnRegions, usize)> {
+    pub fn of_column(
+        &self,
+        column: ColumnPosition,
+        blocks: usize,
+    ) -> impl Iterator<Item = (&ColumnRegions, usize)> {
         let room = self.placement.blocks_per_segment;
         let used = self.segments.iter().take(blocks.div_ceil(room)).enumerate();
-        used.map(move |(number, segment)| (&segment.columns[column], (blocks - number * room).min(room)))
+        used.map(move |(number, segment)| (&segment.columns[column.0], (blocks - number * room).min(room)))
     }
 
     /// Keeps commits from writing to a column. Waits for the rows that are being installed.
@@ -193,7 +197,7 @@ impl Segment {
     pub(crate) unsafe fn areas(
         &self,
         position: usize,
-        column: usize,
+        column: ColumnPosition,
         layout: CellLayout,
     ) -> (Area, Option<Area>) {
         let area = |region: &Region, layout: CellLayout| {
@@ -202,7 +206,7 @@ impl Segment {
             // SAFETY: in bounds, zeroed and this block's alone; alive by the caller's promise.
             unsafe { Area::borrowed(region.pointer().add(position * bytes), bytes) }
         };
-        let regions = &self.columns[column];
+        let regions = &self.columns[column.0];
         let validity = regions.validity.as_deref().map(|region| area(region, CellLayout::Bit));
         (area(&regions.values, layout), validity)
     }
@@ -323,7 +327,7 @@ mod tests {
             (0..2 * ROWS_PER_BLOCK as u64 + 1).map(|row| insert(&table, row + 1)).collect();
         let segments = table.segments().expect("it is in regions");
         assert_eq!(table.block_count(), 3);
-        let counts: Vec<usize> = segments.of_column(0, 3).map(|(_, blocks)| blocks).collect();
+        let counts: Vec<usize> = segments.of_column(ColumnPosition(0), 3).map(|(_, blocks)| blocks).collect();
         assert_eq!(counts, [2, 1]);
         let pin = crossbeam_epoch::pin();
         for (block, (segment, position)) in [(0, 0), (0, 1), (1, 0)].into_iter().enumerate() {
@@ -332,7 +336,8 @@ mod tests {
             for column in 0..3 {
                 // SAFETY: inside a pin.
                 let array = unsafe { table.block(block).columns().current(column) };
-                let (regions, _) = segments.of_column(column, 3).nth(segment).expect("two segments");
+                let (regions, _) =
+                    segments.of_column(ColumnPosition(column), 3).nth(segment).expect("two segments");
                 let at =
                     |region: &Region, bytes: usize| region.pointer().as_ptr().wrapping_add(position * bytes);
                 let bytes = array.layout().bytes(ROWS_PER_BLOCK);
@@ -344,8 +349,14 @@ mod tests {
         }
         let last = rows.last().expect("there are rows");
         let block = table.block(last.block());
-        assert_eq!(block.owned_cell(0, 0, &pin).borrow(), Cell::Word(2 * ROWS_PER_BLOCK as u64 + 1));
-        assert_eq!(block.owned_cell(0, 1, &pin).borrow(), Cell::Bytes(b"more than twelve bytes"));
+        assert_eq!(
+            block.owned_cell(0, ColumnPosition(0), &pin).borrow(),
+            Cell::Word(2 * ROWS_PER_BLOCK as u64 + 1)
+        );
+        assert_eq!(
+            block.owned_cell(0, ColumnPosition(1), &pin).borrow(),
+            Cell::Bytes(b"more than twelve bytes")
+        );
     }
 
     /// A writer of a column waits for its snapshot; a writer of others, or a deletion, does not.

@@ -18,7 +18,7 @@ use crate::derived::Derived;
 use crate::index::Index;
 use crate::schema::{IndexDefinition, TableDefinition};
 use crate::segment::{Placement, Segments};
-use ankerdb_base::{BlockNumber, ROWS_PER_BLOCK, Result, RowId, Timestamp};
+use ankerdb_base::{BlockNumber, ColumnPosition, ROWS_PER_BLOCK, Result, RowId, Timestamp};
 use ankerdb_value::{DataType, Value};
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
@@ -254,7 +254,8 @@ impl Storage {
     /// One cell as a value; `None` if the row does not exist for the reader.
     pub fn value(&self, row: RowId, column: usize, at: ReadAt, pin: &Guard) -> Option<Value> {
         let data_type = self.types[column].0;
-        self.block(row.block()).read(row.offset(), column, at, pin, |cell| cell.to_value(data_type))
+        self.block(row.block())
+            .read(row.offset(), ColumnPosition(column), at, pin, |cell| cell.to_value(data_type))
     }
 
     /// The key of a row in an index, as of `at`; `None` if the row does not exist then. The boolean tells whether
@@ -339,7 +340,7 @@ impl Storage {
         let block = self.block(row.block());
         let mut has_null = false;
         for (part, &column) in index.definition().columns.iter().enumerate() {
-            let pushed = block.read(row.offset(), column, at, pin, |cell| {
+            let pushed = block.read(row.offset(), ColumnPosition(column), at, pin, |cell| {
                 has_null |= cell == Cell::Null;
                 index.push_part(part, cell, out)
             });

@@ -1,7 +1,7 @@
 //! The keys that rows with pending writes are going to have.
 
 use crate::write_set::{Write, WriteSet};
-use ankerdb_base::Result;
+use ankerdb_base::{ColumnPosition, Result};
 use ankerdb_table::{Cell, Index, ReadAt, Storage, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
@@ -42,7 +42,7 @@ pub(crate) fn push_pending_key(
             continue;
         }
         let block = Storage::of(table).block(write.row.block());
-        match block.read(write.row.offset(), column, at, pin, |cell| push(part, cell)) {
+        match block.read(write.row.offset(), ColumnPosition(column), at, pin, |cell| push(part, cell)) {
             Some(pushed) => pushed?,
             None => push(part, Cell::Null)?,
         }

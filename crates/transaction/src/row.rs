@@ -4,7 +4,7 @@ use crate::isolation::Isolation;
 use crate::read_set::RowFilter;
 use crate::transaction::Transaction;
 use crate::write_set::{Write, WriteKind};
-use ankerdb_base::{ColumnSet, RowId};
+use ankerdb_base::{ColumnPosition, ColumnSet, RowId};
 use ankerdb_table::{Cell, ReadAt, RowBlock, Storage, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
@@ -126,7 +126,7 @@ impl<'t> RowReader<'t> {
             return use_cell(cell);
         }
         let (block, offset) = self.place();
-        match block.read_or(offset, column, self.at, &self.pin, use_cell) {
+        match block.read_or(offset, ColumnPosition(column), self.at, &self.pin, use_cell) {
             Ok(result) => result,
             Err(use_cell) => self.vanished_cell(column, use_cell),
         }
@@ -153,7 +153,7 @@ impl<'t> RowReader<'t> {
             self.transaction.stale.note_cells();
             // By a copy, so that `read_or` is instantiated, and inlined, in one place only.
             let owned = |cell: Cell<'_>| cell.to_owned();
-            let old = block.read(offset, column, ReadAt::Snapshot(start), &self.pin, owned);
+            let old = block.read(offset, ColumnPosition(column), ReadAt::Snapshot(start), &self.pin, owned);
             return use_cell(old.expect("the row was there when it was found").borrow());
         }
         let isolation = self.transaction.isolation;
@@ -162,7 +162,7 @@ impl<'t> RowReader<'t> {
         if isolation == Isolation::ReadCommitted {
             self.transaction.stale.note_cells();
         }
-        block.read_in_place(offset, column, &self.pin, use_cell)
+        block.read_in_place(offset, ColumnPosition(column), &self.pin, use_cell)
     }
 
     /// One cell as a value.

@@ -7,7 +7,7 @@ use crate::key_filter::{KeyFilter, key_hash};
 use crate::own_keys::{OwnKeys, OwnScan};
 use crate::places::{Places, RowName};
 use crate::undo::UndoLog;
-use ankerdb_base::{ColumnSet, IndexPosition, Result, RowId};
+use ankerdb_base::{ColumnPosition, ColumnSet, IndexPosition, Result, RowId};
 use ankerdb_index::Direction;
 use ankerdb_memory::release;
 use ankerdb_sync::row_set::{RowKey, RowSet};
@@ -366,7 +366,7 @@ impl WriteSet {
         for (column, cell) in changes {
             changed.insert(column);
             let stored = self.store(cell);
-            self.set(place, column, stored);
+            self.set(place, ColumnPosition(column), stored);
         }
         let written = self.note_write(table);
         written.changed = written.changed.union(changed);
@@ -374,12 +374,12 @@ impl WriteSet {
         self.key_filters.iter_mut().for_each(|filter| filter.note_change(table, place, changed));
     }
 
-    fn set(&mut self, place: usize, column: usize, stored: Stored) {
+    fn set(&mut self, place: usize, column: ColumnPosition, stored: Stored) {
         let write = &mut self.writes[place];
         let cells = &mut self.cells[write.first..write.first + write.count];
         let pending = match write.kind {
-            WriteKind::Insert => Some(&mut cells[column]),
-            WriteKind::Update => cells.iter_mut().find(|cell| cell.column as usize == column),
+            WriteKind::Insert => Some(&mut cells[column.0]),
+            WriteKind::Update => cells.iter_mut().find(|cell| cell.column as usize == column.0),
             kind => unreachable!("a deleted row is not visible: {kind:?}"),
         };
         if let Some(pending) = pending {
@@ -392,7 +392,7 @@ impl WriteSet {
             write.first = self.cells.len();
             self.cells.extend_from_within(cells);
         }
-        self.cells.push(PendingCell { column: column as u32, stored });
+        self.cells.push(PendingCell { column: column.0 as u32, stored });
         write.count += 1;
     }
 

@@ -13,7 +13,7 @@ use crate::array::ColumnArray;
 use crate::cell::Cell;
 use crate::header::Header;
 use crate::version::Version;
-use ankerdb_base::{ColumnSet, Error, Result, Timestamp, failpoint};
+use ankerdb_base::{ColumnPosition, ColumnSet, Error, Result, Timestamp, failpoint};
 use ankerdb_sync::lending::Writing;
 use crossbeam_epoch::Guard;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -71,7 +71,7 @@ impl RowBlock {
         let header = self.mark(row);
         let mut version = Version::new(header.timestamp(), header.exists())?;
         for (column, _) in changes {
-            let (array, raw) = self.load(row, column, pin);
+            let (array, raw) = self.load(row, ColumnPosition(column), pin);
             // SAFETY: the caller owns the row, so no write to the cell is under way.
             version.add(column as u32, unsafe { array.resolve(&raw) })?;
         }

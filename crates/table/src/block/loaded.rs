@@ -8,7 +8,7 @@ use super::install::raise;
 use crate::array::ColumnArray;
 use crate::cell::Cell;
 use crate::header::Header;
-use ankerdb_base::{ROWS_PER_BLOCK, Result, Timestamp, failpoint};
+use ankerdb_base::{ColumnPosition, ROWS_PER_BLOCK, Result, Timestamp, failpoint};
 use ankerdb_sync::lending::Columns;
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
@@ -64,7 +64,7 @@ impl RowBlock {
     pub(crate) fn use_owned_cell<R>(
         &self,
         row: usize,
-        column: usize,
+        column: ColumnPosition,
         pin: &Guard,
         use_cell: impl FnOnce(Cell<'_>) -> R,
     ) -> R {
