@@ -5,7 +5,8 @@
 #   tools/transcript.sh [--in-workspace] >docs/transcript.md
 #
 # Clones the last commit into a temporary folder, builds and starts the server, loads a CSV file, runs a transaction and a report
-# by psql, embeds the database in a program of its own, and runs one experiment. Everything is built from nothing, unless
+# by psql, embeds the database in a program of its own, and runs one experiment. Then the page says what there is: folders,
+# warnings of the build, and the longest functions. Everything is built from nothing, unless
 # CARGO_TARGET_DIR names the build results of an earlier build; the page says which. A program of its own has dependencies of
 # its own, so the query engine is compiled for it again; --in-workspace makes it a member of the workspace, which shares them.
 #
@@ -54,6 +55,30 @@ told() {
     printf '%s seconds.\n' "$3"
 }
 
+# Folders and files of the checkout, two levels of them.
+tree() {
+    git -C "$checkout" ls-files | awk -F/ '
+        NF == 1 { files[++count] = $1; next }
+        { inner = "  " $2 (NF > 2 ? "/" : "") }
+        !(($1, inner) in seen) { seen[$1, inner] = 1; if (!($1 in below)) folders[++many] = $1; below[$1] = below[$1] inner "\n" }
+        END {
+            for (i = 1; i <= many; i++) printf "%s/\n%s", folders[i], below[folders[i]]
+            for (i = 1; i <= count; i++) print files[i]
+        }'
+}
+
+# The ten longest functions of all crates, without tests: lines from `fn` to the brace below it, as rustfmt places them.
+longest_functions() {
+    (cd "$checkout" && git ls-files 'crates/*/src/*.rs' | grep -v 'tests\.rs$' | xargs awk '
+        FNR == 1 { delete open }
+        { match($0, /^ */); indent = RLENGTH }
+        /^ *(pub(\([a-z: ]*\))? )?(const |async |unsafe )*fn [a-z_0-9]+/ && !/[;}]$/ {
+            name[indent] = $0; sub(/^.*fn /, "", name[indent]); sub(/[^a-z_0-9].*/, "", name[indent]); open[indent] = FNR
+        }
+        /^ *}$/ && indent in open { print FNR - open[indent] + 1, name[indent], FILENAME; delete open[indent] }
+        ' | sort -k1,1nr -k3,3 | awk 'NR <= 10')
+}
+
 # Starts the server, which stays.
 serve() {
     local begun
@@ -97,6 +122,7 @@ export REPOSITORY="$source"
 step "Get it" 'git clone -q "$REPOSITORY" ankerdb && cd ankerdb && git log --oneline -1'
 folder="$checkout"
 step "Build it (as ./run does at its first use)" "cargo build --release --locked --workspace"
+warnings="$(grep -c '^warning' "$work/output" || true)"
 serve
 
 awk 'BEGIN { print "id,owner,branch,balance"; for (i = 1; i <= 100000; i++) printf "%d,customer %d,%d,%d.50\n", i, i, i % 10, i % 1000 }' \
@@ -130,3 +156,7 @@ folder="$checkout"
 if [ "$in_workspace" = 1 ]; then rm -rf "$checkout/crates/hello"; git -C "$checkout" checkout -q Cargo.lock; fi
 step "An experiment of the papers" "./run experiment dissertation-fig2.6 --scale 0.01"
 printf '\nAll of it: %s seconds.\n' "$(seconds_since "$begun_all")"
+
+printf '\n## What there is\n\nWarnings of the build: %s.\n\nThe ten longest functions, in lines, without tests:\n\n```text\n%s\n```\n' \
+    "$warnings" "$(longest_functions)"
+printf '\nFolders and files:\n\n```text\n%s\n```\n' "$(tree)"
