@@ -1,6 +1,6 @@
 //! The cost of common scalar operations of analytical queries for each row, beyond an aggregate of the column itself.
 //!
-//! `cargo run --release -p ankerdb-sql --example expressions -- ROWS ROUNDS`: nanoseconds of one analytical thread for each
+//! `cargo bench --workspace --bench expressions -- ROWS ROUNDS`: nanoseconds of one analytical thread for each
 //! row, from the medians of rounds that alternate between the expressions.
 
 use ankerdb_engine::{Database, ReadView, Result};
@@ -49,7 +49,10 @@ const EXPRESSIONS: &[(&str, &str)] = &[
 const ROWS_PER_INSERT: usize = 100_000;
 
 fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().expect("a number"));
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .map(|argument| argument.parse().expect("a number"));
     let (rows, rounds) = (arguments.next().unwrap_or(600_000), arguments.next().unwrap_or(11));
     let database = Database::new();
     let sql = SqlEngine::new(database.clone(), SqlOptions { olap_threads: 1, memory_limit_bytes: 1 << 30 })?;

@@ -2,7 +2,7 @@
 //! the idle database, next to the same queries over DataFusion's own in-memory tables. First on one snapshot for
 //! all rounds, then on a fresh snapshot for each, which has to copy the blocks that are not full.
 //!
-//! `cargo run --release --example olap_latency -- WAREHOUSES ROUNDS THREADS [QUERY]`; with `EXPLAIN` set, plans as
+//! `cargo bench --workspace --bench olap_latency -- WAREHOUSES ROUNDS THREADS [QUERY]`; with `EXPLAIN` set, plans as
 //! well.
 
 use ankerdb_engine::{
@@ -23,7 +23,10 @@ const QUERIES: [&str; 8] = [
 ];
 
 fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().expect("a number"));
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .map(|argument| argument.parse().expect("a number"));
     let mut next = |default: usize| arguments.next().unwrap_or(default);
     let (warehouses, rounds, threads, only) = (next(4), next(30), next(2), next(0));
     let database = Database::new();

@@ -1,6 +1,6 @@
 //! What a prepared statement of the OLTP path costs, from parameters to result, on one thread.
 //!
-//! `cargo run --release -p ankerdb-sql --example statements`
+//! `cargo bench --workspace --bench statements`
 
 use ankerdb_engine::{Database, Result, Value};
 use ankerdb_sql::{Outcome, Prepared, SqlEngine, SqlOptions, SqlSession};

@@ -2,9 +2,8 @@
 //! not available: runs one kind on one thread, in a function that callgrind can be told to watch.
 //!
 //! ```sh
-//! cargo build --release --locked --workspace --examples
-//! valgrind --tool=callgrind --cache-sim=yes --toggle-collect='tpcc_cost::measured' \
-//!     "$CARGO_TARGET_DIR"/release/examples/tpcc_cost new_order 1000 1
+//! cargo bench --workspace --bench tpcc_cost --no-run     # tells the PROGRAM
+//! valgrind --tool=callgrind --cache-sim=yes --toggle-collect='tpcc_cost::measured' PROGRAM new_order 1000 1
 //! ```
 //!
 //! Arguments: kind, transactions, warehouses. Divide the counts by the number of transactions.
