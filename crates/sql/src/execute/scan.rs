@@ -25,6 +25,18 @@ pub(super) struct RowSource<'a> {
     pub left: Option<&'a Cell<usize>>,
 }
 
+impl<'a> RowSource<'a> {
+    /// All rows that the access path finds and the filter keeps.
+    pub(super) fn all(
+        table: &'a Arc<Table>,
+        access: &'a Access,
+        filter: Option<&'a Arc<Expression>>,
+        columns: ColumnSet,
+    ) -> RowSource<'a> {
+        RowSource { table, access, filter, columns, left: None }
+    }
+}
+
 /// Items of an array made keys between two looks at the interrupt.
 const ITEMS_BETWEEN_CHECKS: usize = 4096;
 

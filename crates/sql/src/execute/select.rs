@@ -118,7 +118,7 @@ pub(super) fn project(
 }
 
 fn source<'a>(plan: &'a SelectPlan, table: &'a Arc<Table>) -> RowSource<'a> {
-    RowSource { table, access: &plan.access, filter: plan.filter.as_ref(), columns: plan.columns, left: None }
+    RowSource::all(table, &plan.access, plan.filter.as_ref(), plan.columns)
 }
 
 /// Rows in the order of the access path; stops as soon as the limit is reached.

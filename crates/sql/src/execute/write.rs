@@ -202,13 +202,7 @@ pub(crate) fn update(
     transaction: &mut Transaction,
     environment: &Environment,
 ) -> Result<Done> {
-    let source = RowSource {
-        table: &plan.table,
-        access: &plan.access,
-        filter: plan.filter.as_ref(),
-        columns: plan.columns,
-        left: None,
-    };
+    let source = RowSource::all(&plan.table, &plan.access, plan.filter.as_ref(), plan.columns);
     let found = until_stable(transaction, environment, |transaction| {
         let mut found = Vec::new();
         source.visit(transaction, environment, &mut |transaction, row| {
@@ -239,13 +233,7 @@ pub(crate) fn delete(
 ) -> Result<Done> {
     // It may need much memory, but frees more.
     environment.interrupt.set_frees(!transaction.has_writes());
-    let source = RowSource {
-        table: &plan.table,
-        access: &plan.access,
-        filter: plan.filter.as_ref(),
-        columns: plan.columns,
-        left: None,
-    };
+    let source = RowSource::all(&plan.table, &plan.access, plan.filter.as_ref(), plan.columns);
     let found = until_stable(transaction, environment, |transaction| {
         let mut found = Vec::new();
         source.visit(transaction, environment, &mut |_, row| {

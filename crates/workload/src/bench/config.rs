@@ -2,7 +2,7 @@
 
 use super::compare::Compare;
 use super::profile::Probes;
-use crate::htap::config::{check_writable, isolation_name};
+use crate::htap::config::{check_writable, isolation_name, warnings_of_any};
 use ankerdb_engine::{Configuration, Error, Isolation, Result, SqlState};
 use ankerdb_measure::machine::{Machine, available_memory_bytes};
 use serde::Serialize;
@@ -116,12 +116,7 @@ impl BenchConfig {
         if self.seconds < 5 {
             warnings.push(format!("{} seconds make phases so short that they are noisy", self.seconds));
         }
-        if self.rounds < 3 {
-            warnings.push(format!("{} rounds are too few for a median", self.rounds));
-        }
-        if cfg!(debug_assertions) {
-            warnings.push("built without optimization".to_owned());
-        }
+        warnings.extend(warnings_of_any(self.rounds));
         warnings
     }
 

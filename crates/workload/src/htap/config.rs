@@ -117,12 +117,7 @@ impl HtapConfig {
         if self.seconds < 20 {
             warnings.push(format!("{} seconds make phases so short that ratios are noisy", self.seconds));
         }
-        if self.rounds < 3 {
-            warnings.push(format!("{} rounds are too few for a median", self.rounds));
-        }
-        if cfg!(debug_assertions) {
-            warnings.push("built without optimization".to_owned());
-        }
+        warnings.extend(warnings_of_any(self.rounds));
         warnings
     }
 
@@ -195,6 +190,18 @@ fn at_most(option: &str, value: u64, limit: u64) -> Result<()> {
     } else {
         Err(invalid(format!("{option} must be at most {limit}, not {value}")))
     }
+}
+
+/// Warnings that any benchmark of this many rounds gives.
+pub(crate) fn warnings_of_any(rounds: u32) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if rounds < 3 {
+        warnings.push(format!("{rounds} rounds are too few for a median"));
+    }
+    if cfg!(debug_assertions) {
+        warnings.push("built without optimization".to_owned());
+    }
+    warnings
 }
 
 /// Whether a file can be written here; leaves an existing one as it is, and none where there was none.
