@@ -81,7 +81,6 @@
 //!   [`TableDefinition`]) and snapshots.
 //! - `chrono`, `uuid`, `rust_decimal`: their types as values.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 // Its documentation names what there is with SQL.
 #![cfg_attr(not(feature = "sql"), allow(rustdoc::broken_intra_doc_links))]
 

@@ -45,7 +45,6 @@
 //! }
 //! ```
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 mod backups;
 mod catalog;

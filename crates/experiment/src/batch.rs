@@ -52,6 +52,9 @@ struct Queue {
 }
 
 /// Runs the batch; stopped by the user, it returns what was answered until then.
+///
+/// # Errors
+/// The database's.
 pub fn run(harness: &Harness<'_>, batch: Batch<'_>) -> Result<BatchResult> {
     let Batch { threads, transactions, query_after, query_count } = batch;
     let queue = Queue {

@@ -102,6 +102,9 @@ impl<'a> Harness<'a> {
     }
 
     /// Runs one measurement and logs its length and noise.
+    ///
+    /// # Errors
+    /// That of what is run.
     pub fn measure<T>(&self, label: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let number = self.log.borrow().len() + 1;
         (self.watch.observer)(ExperimentEvent::Begun { number, of: self.expected.get().max(number), label });
@@ -139,6 +142,9 @@ impl<'a> Harness<'a> {
 }
 
 /// What was done, unless the user has stopped it.
+///
+/// # Errors
+/// The outcome's, but for 57014.
 pub fn unless_stopped<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),

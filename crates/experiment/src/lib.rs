@@ -303,7 +303,10 @@ static EXPERIMENTS: [Experiment; 12] = [
     },
 ];
 
-/// The experiment with this id. 22023 with all ids if there is none.
+/// The experiment with this id.
+///
+/// # Errors
+/// 22023 with all ids if there is none.
 pub fn find(id: &str) -> Result<&'static Experiment> {
     EXPERIMENTS.iter().find(|experiment| experiment.id == id).ok_or_else(|| {
         let ids: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.id).collect();
@@ -318,12 +321,18 @@ pub fn all() -> &'static [Experiment] {
 
 impl Experiment {
     /// Resolves what the user asks for. See [`Setup::of`].
+    ///
+    /// # Errors
+    /// Those of [`Setup::of`].
     pub fn setup(&self, options: &SetupOptions, machine: &Machine) -> Result<(Setup, Vec<String>)> {
         Setup::of(self, options, machine)
     }
 
-    /// Runs the experiment with a setup and its deviations from the paper. Stopped by the user, it returns what was
-    /// measured until then; 57014 if that is nothing.
+    /// Runs the experiment with a setup and its deviations from the paper. Stopped by the user, it returns what was measured
+    /// until then.
+    ///
+    /// # Errors
+    /// 57014 if the user stops it before anything was measured; the database's.
     pub fn run(
         &'static self,
         setup: Setup,

@@ -59,6 +59,9 @@ struct Score {
 }
 
 /// Runs it.
+///
+/// # Errors
+/// 57014 if the user stops it before there is something to report; the database's.
 pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let kinds = CompetitorKind::all(&harness.setup.techniques);
     harness.expect(2 * kinds.len());

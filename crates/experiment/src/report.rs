@@ -105,6 +105,9 @@ impl ExperimentReport {
     }
 
     /// Writes `<id>.txt`, `<id>.csv`, `<id>.svg` and `<id>.png` into the folder; returns their paths.
+    ///
+    /// # Errors
+    /// Those of the files.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         let path = |ending: &str| folder.join(format!("{}.{ending}", self.experiment.id));
         let write = |path: &Path, content: String| {
@@ -135,7 +138,10 @@ impl ExperimentReport {
     }
 }
 
-/// Whether results can be written into a folder, which is made if it is missing. 22023 if not.
+/// Whether results can be written into a folder, which is made if it is missing.
+///
+/// # Errors
+/// 22023 if not.
 pub fn check_folder(folder: &Path) -> Result<()> {
     let refused = |error: std::io::Error| invalid(format!("cannot write into {}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(refused)?;

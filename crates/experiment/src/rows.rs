@@ -34,7 +34,10 @@ pub struct LoadedTable {
 }
 
 impl LoadedTable {
-    /// Loads columns of so many MiB. The number of rows is one of whole blocks. 57014 if the user stops it.
+    /// Loads columns of so many MiB. The number of rows is one of whole blocks.
+    ///
+    /// # Errors
+    /// 57014 if the user stops it.
     pub fn load(harness: &Harness<'_>, columns: usize, megabytes: usize) -> Result<LoadedTable> {
         let database = Database::new();
         let definition = (0..columns).fold(TableDefinition::new("numbers"), |table, column| {
@@ -65,6 +68,9 @@ impl LoadedTable {
     }
 
     /// Changes these rows in all columns, each in a transaction of its own.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn update(&self, session: &mut Session, places: &[usize], value: u64) -> Result<()> {
         let changes: Vec<(usize, Cell<'_>)> =
             (0..self.columns).map(|column| (column, Cell::Word(value))).collect();
@@ -76,6 +82,9 @@ impl LoadedTable {
     }
 
     /// Asks for all blocks of the first columns; returns how many arrays were lent and how many were not.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn lend(&self, view: &ReadView, columns: usize) -> Result<(usize, usize)> {
         let columns: Vec<usize> = (0..columns).collect();
         let (mut lent, mut copied) = (0, 0);
@@ -88,6 +97,9 @@ impl LoadedTable {
     }
 
     /// The sum of a column.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn sum(&self, view: &ReadView, column: usize) -> Result<u64> {
         let mut total = 0u64;
         for part in 0..view.parts(&self.table) {
@@ -108,7 +120,10 @@ pub fn row_at(place: usize) -> RowId {
     RowId::new(BlockNumber(place / ROWS_PER_BLOCK), place % ROWS_PER_BLOCK)
 }
 
-/// A column of so many MiB for [`Installs`], loaded. 57014 if the user stops it.
+/// A column of so many MiB for [`Installs`], loaded.
+///
+/// # Errors
+/// 57014 if the user stops it.
 pub fn load_installs(harness: &Harness<'_>, megabytes: usize) -> Result<Installs> {
     let installs = Installs::new();
     let loader = || {

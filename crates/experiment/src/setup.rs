@@ -125,8 +125,10 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup of an experiment, with what differs from the paper's. 22023 for impossible options, saying what
-    /// would be accepted.
+    /// The setup of an experiment, with what differs from the paper's.
+    ///
+    /// # Errors
+    /// 22023 for impossible options, saying what would be accepted.
     pub fn of(
         experiment: &Experiment,
         options: &SetupOptions,

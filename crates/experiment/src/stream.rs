@@ -90,6 +90,9 @@ impl HybridResult {
 struct Counter(AtomicU64);
 
 /// Runs the workload.
+///
+/// # Errors
+/// The database's.
 pub fn run(harness: &Harness<'_>, hybrid: Hybrid<'_>) -> Result<HybridResult> {
     let Hybrid { transactions, queries, query_count, query_limit, time, lead, interval, sample, seed } =
         hybrid;

@@ -37,6 +37,9 @@ pub struct Memory {
 
 impl Memory {
     /// Columns of so many MiB, every word of them set.
+    ///
+    /// # Errors
+    /// Those of [`Region::new`].
     pub fn new(technique: Technique, columns: usize, megabytes: usize) -> Result<Memory> {
         let region = || Region::new(technique, PageSize::Small, megabytes << 20);
         let columns = (0..columns).map(|_| region()).collect::<Result<Vec<_>>>()?;
@@ -72,12 +75,18 @@ impl Memory {
         pages.iter().for_each(|page| words[page * WORDS_PER_PAGE].store(*page as u64 + 1, Relaxed));
     }
 
-    /// A snapshot of the first columns. Errors as of [`Region::snapshot`].
+    /// A snapshot of the first columns.
+    ///
+    /// # Errors
+    /// Those of [`Region::snapshot`].
     pub fn snapshot(&self, columns: usize) -> Result<Vec<RegionSnapshot>> {
         self.columns[..columns].iter().map(|column| column.snapshot(column.bytes())).collect()
     }
 
     /// A snapshot of the first columns in place of an older one.
+    ///
+    /// # Errors
+    /// Those of [`Region::snapshot`].
     pub fn refresh(&self, old: Vec<RegionSnapshot>) -> Result<Vec<RegionSnapshot>> {
         self.columns.iter().zip(old).map(|(column, old)| column.refresh(old, column.bytes())).collect()
     }
@@ -100,6 +109,9 @@ impl Memory {
 }
 
 /// Forks a child that ends at once; how long the call took.
+///
+/// # Errors
+/// 53300 if there may be no more processes, 53200 if there is no memory for one.
 pub fn time_of_fork() -> Result<Duration> {
     let child = spawn(CHILD_BYTES, || Ok(()), |_| Ok(()))?;
     let time = child.fork_time();
@@ -107,6 +119,9 @@ pub fn time_of_fork() -> Result<Duration> {
 }
 
 /// Forks a child that adds the words up.
+///
+/// # Errors
+/// 53300 if there may be no more processes, 53200 if there is no memory for one.
 pub fn fork_and_sum(words: &[AtomicU64]) -> Result<Child> {
     spawn(
         CHILD_BYTES,
@@ -122,6 +137,9 @@ pub fn fork_and_sum(words: &[AtomicU64]) -> Result<Child> {
 }
 
 /// What such a child has measured: the time of its scan, and the sum. Waits for it.
+///
+/// # Errors
+/// 58000 if the child was ended.
 pub fn sum_of_child(child: Child) -> Result<(Duration, u64)> {
     let bytes = child.wait(&|| false)?;
     let mut words =
@@ -153,6 +171,9 @@ pub fn sum_shared(words: &[AtomicU64]) -> u64 {
 
 /// Runs something at least three times (once if the user stops it), and up to 20 times within the time; the median of what it
 /// returns.
+///
+/// # Errors
+/// That of a run.
 pub fn median_of_runs(
     harness: &Harness<'_>,
     time: Duration,

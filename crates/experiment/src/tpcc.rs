@@ -41,7 +41,10 @@ pub struct Mix<'a> {
 pub const ALL_QUERIES: [usize; QUERIES.len()] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 impl TpcC {
-    /// Loads a database. 57014 if the user stops it.
+    /// Loads a database.
+    ///
+    /// # Errors
+    /// 57014 if the user stops it.
     pub fn load(
         harness: &Harness<'_>,
         configuration: Configuration,
@@ -79,6 +82,9 @@ impl TpcC {
     }
 
     /// Runs transactions and queries for one measurement.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn run(&mut self, harness: &Harness<'_>, mix: &Mix<'_>) -> Result<HybridResult> {
         self.runs += 1;
         let seed = harness.setup.seed.wrapping_add(self.runs << 20);
@@ -127,6 +133,9 @@ impl TpcC {
 }
 
 /// SQL over a database of an experiment.
+///
+/// # Errors
+/// Those of the system, if it refuses the threads.
 pub fn sql_engine(harness: &Harness<'_>, database: &Database, olap_threads: usize) -> Result<SqlEngine> {
     let memory_limit_bytes = (harness.machine.memory_bytes / 4).max(1 << 30) as usize;
     SqlEngine::new(database.clone(), SqlOptions { olap_threads, memory_limit_bytes })

@@ -35,7 +35,10 @@ pub struct TpcH {
 }
 
 impl TpcH {
-    /// Loads a database, and plans for that many analytical threads. 57014 if the user stops it.
+    /// Loads a database, and plans for that many analytical threads.
+    ///
+    /// # Errors
+    /// 57014 if the user stops it.
     pub fn load(harness: &Harness<'_>, configuration: Configuration, olap_threads: usize) -> Result<TpcH> {
         let database = Database::with(configuration);
         let (tables, keys) = load::load(&database, harness.setup.scale, &harness.loading())?;

@@ -15,34 +15,73 @@ use std::path::Path;
 /// A place for files.
 pub trait Disk: Send + Sync + 'static {
     /// Creates the folder and those above it, if they are not there, for good.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn create_folder(&self, folder: &Path) -> io::Result<()>;
     /// Names of the files in the folder, in any order.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
     /// Creates a file, or empties it.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file to read and write.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Gives a file another name, in the same folder.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in the folder durable.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
     /// Locks the file for this process, creates it if it is missing, and leaves the process's number in it.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn lock(&self, path: &Path) -> io::Result<LockOutcome>;
 }
 
 /// An open file.
 pub trait DiskFile: Send + Sync {
     /// Its length.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn length(&self) -> io::Result<u64>;
     /// Reads at the place; fewer bytes than asked for may come, none at the end of the file.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes at the place; fewer bytes than given may be written.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
     /// Writes zeros over a range, beyond the end of the file, too, so that the disk has room for it.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn preallocate(&self, from: u64, to: u64) -> io::Result<()>;
     /// Makes durable what was written, and the file's length.
+    ///
+    /// # Errors
+    /// What the system says of it.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -55,6 +94,9 @@ pub enum LockOutcome {
 }
 
 /// Reads until the bytes are full or the file ends; returns how many came.
+///
+/// # Errors
+/// What the system says of it.
 pub fn read_full(file: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -69,6 +111,9 @@ pub fn read_full(file: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> io::Resu
 }
 
 /// Writes all bytes; a short write is continued.
+///
+/// # Errors
+/// What the system says of it; `WriteZero` if it takes no more bytes.
 pub fn write_full(file: &dyn DiskFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write_at(bytes, offset) {

@@ -38,8 +38,10 @@ enum Copied {
 }
 
 impl Region {
-    /// Reserves `bytes`, rounded up to pages, of zeroed memory; pages appear when they are touched. 0A000 if the machine cannot
-    /// run the technique, 53200 if there is no memory.
+    /// Reserves `bytes`, rounded up to pages, of zeroed memory; pages appear when they are touched.
+    ///
+    /// # Errors
+    /// 0A000 if the machine cannot run the technique, 53200 if there is no memory.
     pub fn new(technique: Technique, pages: PageSize, bytes: usize) -> Result<Arc<Region>> {
         technique.check()?;
         let bytes = bytes.max(1).checked_next_multiple_of(pages.bytes());
@@ -76,14 +78,20 @@ impl Region {
         }
     }
 
-    /// A snapshot of the first `bytes`. 53200 if memory or mappings run out, which leaves the region and its other
-    /// snapshots as they were. By fork, 0A000: there the image is a process.
+    /// A snapshot of the first `bytes`.
+    ///
+    /// # Errors
+    /// 53200 if memory or mappings run out, which leaves the region and its other snapshots as they were. By fork, 0A000: there
+    /// the image is a process.
     pub fn snapshot(self: &Arc<Region>, bytes: usize) -> Result<RegionSnapshot> {
         self.renew(None, bytes)
     }
 
     /// A snapshot of the first `bytes` in place of an older one of this region, which costs less where only what
     /// differs must be touched.
+    ///
+    /// # Errors
+    /// Those of [`snapshot`](Self::snapshot).
     pub fn refresh(self: &Arc<Region>, old: RegionSnapshot, bytes: usize) -> Result<RegionSnapshot> {
         self.renew(Some(old), bytes)
     }
@@ -113,8 +121,10 @@ impl Region {
         }
     }
 
-    /// Sets whether processes forked from now on go without this memory; by default they have it. 53200 if the system
-    /// has no memory to note that.
+    /// Sets whether processes forked from now on go without this memory; by default they have it.
+    ///
+    /// # Errors
+    /// 53200 if the system has no memory to note that.
     pub fn exclude_from_fork(&self, exclude: bool) -> Result<()> {
         let advice = if exclude { libc::MADV_DONTFORK } else { libc::MADV_DOFORK };
         // SAFETY: the range is mapped by us; the advice changes nothing in this process.
@@ -194,8 +204,11 @@ impl RegionSnapshot {
         }
     }
 
-    /// 53200 if the snapshot had to end because memory or mappings ran out: its memory is then zeroes, or zeroes mixed with what
-    /// it was if that happened while it was read. Only by rewiring. Ask after reading. Costs a short lock.
+    /// Whether the snapshot is whole, to be asked after reading. Costs a short lock.
+    ///
+    /// # Errors
+    /// 53200 if the snapshot had to end because memory or mappings ran out, by rewiring only: its memory is then zeroes, or
+    /// zeroes mixed with what it was if that happened while it was read.
     pub fn check(&self) -> Result<()> {
         match &self.memory {
             Copied::Physical(..) | Copied::Kernel(_) => Ok(()),

@@ -60,7 +60,10 @@ impl Technique {
         }
     }
 
-    /// Reads a name; underscores count as hyphens. 22023 with the names there are.
+    /// Reads a name; underscores count as hyphens.
+    ///
+    /// # Errors
+    /// 22023 with the names there are.
     pub fn parse(name: &str) -> Result<Technique> {
         let wanted = name.to_ascii_lowercase().replace('_', "-");
         Self::ALL.into_iter().find(|technique| technique.name() == wanted).ok_or_else(|| {
@@ -70,8 +73,10 @@ impl Technique {
         })
     }
 
-    /// Whether this machine can run it; if not, 0A000 with what is missing and how to get it. Asks the system each time, a few
-    /// files and calls.
+    /// Whether this machine can run it. Asks the system each time, a few files and calls.
+    ///
+    /// # Errors
+    /// 0A000 with what is missing and how to get it.
     pub fn check(self) -> Result<()> {
         match self {
             Technique::Physical | Technique::Fork => Ok(()),

@@ -40,6 +40,9 @@ pub struct SqlOptions {
 
 impl SqlEngine {
     /// Starts the analytical threads.
+    ///
+    /// # Errors
+    /// Those of the system, if it refuses the threads.
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
         Zone::name_by(zone::in_text);
         let olap = OlapEngine::new(&database, &options)?;
@@ -70,12 +73,18 @@ impl SqlEngine {
     }
 
     /// Plans one SELECT for repeated analytical use from Rust (benchmarks, embedding).
+    ///
+    /// # Errors
+    /// 42601 on bad syntax, and the planner's: names and types that do not exist, 0A000 for what is not supported.
     pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> {
         self.0.olap.query(sql)
     }
 
     /// Copies the named tables, as the view shows them, into DataFusion's own in-memory tables: the yardstick
     /// for what our storage costs. Queries planned by it run on the same threads and settings.
+    ///
+    /// # Errors
+    /// 42P01 if there is no such table, 53200 if there is no memory.
     pub fn memory_baseline(&self, view: &ReadView, tables: &[&str]) -> Result<MemoryBaseline> {
         self.0.olap.memory_baseline(view, tables)
     }

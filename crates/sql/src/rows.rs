@@ -277,6 +277,9 @@ impl ResultRows {
     }
 
     /// The next rows, or `None` at the end. Sleeps until an analytical query has them.
+    ///
+    /// # Errors
+    /// The query's; 57014 if the statement is to end.
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
         match &mut self.source {
             Source::Running(receiver) => {

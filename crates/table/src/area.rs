@@ -36,8 +36,10 @@ impl Area {
         Area { pointer: allocate_zeroed(bytes), bytes: narrow(bytes), is_borrowed: false }
     }
 
-    /// Like [`zeroed`](Self::zeroed), but fails with 53200 when there is no memory left, and with 54000 from 4 GiB
-    /// on.
+    /// Like [`zeroed`](Self::zeroed), but fails when there is no memory left.
+    ///
+    /// # Errors
+    /// 53200 if there is no memory left, 54000 from 4 GiB on.
     pub fn try_zeroed(bytes: usize) -> Result<Area> {
         failpoint::reach("memory of a block")?;
         let bytes = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);

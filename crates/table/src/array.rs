@@ -38,7 +38,10 @@ pub enum RawCell {
 }
 
 impl ColumnArray {
-    /// An array of zero (or NULL) cells. 53200 if there is no memory.
+    /// An array of zero (or NULL) cells.
+    ///
+    /// # Errors
+    /// 53200 if there is no memory.
     pub fn new(layout: CellLayout, nullable: bool) -> Result<ColumnArray> {
         let validity = nullable.then(|| Area::try_zeroed(CellLayout::Bit.bytes(ROWS_PER_BLOCK)));
         Ok(ColumnArray {

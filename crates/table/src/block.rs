@@ -162,7 +162,10 @@ impl RowBlock {
     /// Of each row: its header and the beginning of its version chain.
     pub(crate) const BYTES_BESIDE_CELLS: usize = size_of::<RowMeta>();
 
-    /// An empty block for columns of these types (and whether they may hold NULL). 53200 if there is no memory.
+    /// An empty block for columns of these types (and whether they may hold NULL).
+    ///
+    /// # Errors
+    /// 53200 if there is no memory.
     pub fn new(columns: &[(DataType, bool)]) -> Result<RowBlock> {
         let array = |&(data_type, nullable): &_| ColumnArray::new(CellLayout::of(data_type), nullable);
         let arrays: Vec<ColumnArray> = columns.iter().map(array).collect::<Result<_>>()?;
@@ -398,6 +401,9 @@ impl RowBlock {
     }
 
     /// Like [`read`](Self::read), but returns the function if the row does not exist.
+    ///
+    /// # Errors
+    /// The function, if the row does not exist.
     #[inline]
     pub fn read_or<R, F: FnOnce(Cell<'_>) -> R>(
         &self,

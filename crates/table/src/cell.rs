@@ -129,6 +129,10 @@ impl Cell<'static> {
 
 impl<'a> Cell<'a> {
     /// The bits of a value in a column of this type.
+    ///
+    /// # Errors
+    /// XX000 for a value that is not of the column's type, 0A000 for an array of several dimensions, or one that does not count from
+    /// 1: analytical queries have no such lists.
     pub fn of(value: &'a Value, data_type: DataType) -> Result<Cell<'a>> {
         Cell::of_borrowed(ValueRef::from(value), data_type)
     }
@@ -136,8 +140,7 @@ impl<'a> Cell<'a> {
     /// Like [`of`](Self::of), for a value that borrows its text or bytes.
     ///
     /// # Errors
-    /// Those of [`of`](Self::of); 0A000 for an array of several dimensions, or one that does not count from 1: analytical queries
-    /// have no such lists.
+    /// Those of [`of`](Self::of).
     #[inline]
     pub fn of_borrowed(value: ValueRef<'a>, data_type: DataType) -> Result<Cell<'a>> {
         Ok(match (value, data_type) {

@@ -29,7 +29,10 @@ impl Entries {
         }
     }
 
-    /// Inserts the entry; false if it was there already. 54000 if the key is too long.
+    /// Inserts the entry; false if it was there already.
+    ///
+    /// # Errors
+    /// 54000 if the key is too long.
     #[inline]
     pub fn insert(&self, key: &[u8], row: u64) -> Result<bool> {
         match self {
@@ -38,8 +41,10 @@ impl Entries {
         }
     }
 
-    /// Inserts the entry unless another one with the same key is a conflict, as `conflicts` says. 54000 if the key is
-    /// too long.
+    /// Inserts the entry unless another one with the same key is a conflict, as `conflicts` says.
+    ///
+    /// # Errors
+    /// 54000 if the key is too long.
     #[inline]
     pub fn insert_unique<C>(
         &self,

@@ -109,7 +109,10 @@ impl Storage {
         self.segments().is_none()
     }
 
-    /// An empty fresh block. 53200 if there is no memory.
+    /// An empty fresh block.
+    ///
+    /// # Errors
+    /// 53200 if there is no memory.
     pub fn fresh_block(&self) -> Result<FreshBlock> {
         if !self.takes_fresh_blocks() {
             return Err(Error::internal("columns in regions take no fresh blocks"));
@@ -126,8 +129,13 @@ impl Storage {
         })
     }
 
-    /// Makes a fresh block one of the table's, with its rows owned, as those of a pending commit. 53200 if there is no
-    /// memory: then the rows are gone. Panics if the block was made for another table.
+    /// Makes a fresh block one of the table's, with its rows owned, as those of a pending commit.
+    ///
+    /// # Errors
+    /// 53200 if there is no memory: then the rows are gone.
+    ///
+    /// # Panics
+    /// If the block was made for another table.
     pub fn attach(&self, fresh: FreshBlock, commit: &PendingCommit<'_>) -> Result<LoadedBlock> {
         assert_eq!(fresh.table, self.identity(), "a block is attached to its own table");
         failpoint::reach("block of a load")?;

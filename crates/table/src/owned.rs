@@ -143,8 +143,10 @@ impl Storage {
         use_row(&ManuallyDrop::new(OwnedRow::of(self, kept.row)))
     }
 
-    /// A slot for a new row, owned by the caller. `worker` spreads threads over tail blocks. 53200 if there is no memory
-    /// for another block.
+    /// A slot for a new row, owned by the caller. `worker` spreads threads over tail blocks.
+    ///
+    /// # Errors
+    /// 53200 if there is no memory for another block.
     pub fn allocate_row(&self, worker: usize) -> Result<OwnedRow<'_>> {
         failpoint::reach("slot of a row")?;
         let mut tail = self.tail(worker).lock();
@@ -212,8 +214,11 @@ impl<'t> OwnedRow<'t> {
     }
 
     /// Writes the cells of a new row, one for each column, into its slot, as far as that can be done before there is a
-    /// timestamp; no reader sees them. Views of long strings are added to `views`. 53200 without memory, 54000 if there
-    /// is no room for a string; views may have been added then, see [`take_back`](Self::take_back).
+    /// timestamp; no reader sees them. Views of long strings are added to `views`.
+    ///
+    /// # Errors
+    /// 53200 without memory, 54000 if there is no room for a string; views may have been added then, see
+    /// [`take_back`](Self::take_back).
     #[inline]
     pub fn write_new<'a>(
         &self,
@@ -225,8 +230,11 @@ impl<'t> OwnedRow<'t> {
     }
 
     /// Keeps what an update is about to overwrite as a version, prunes the versions that no reader needs (`in_use` as in
-    /// [`VersionChain::prune`](crate::VersionChain)) with the index entries that only they had, and puts the
-    /// update's long strings where they are going to be. Errors as of [`write_new`](Self::write_new).
+    /// [`VersionChain::prune`](crate::VersionChain)) with the index entries that only they had, and puts the update's long
+    /// strings where they are going to be.
+    ///
+    /// # Errors
+    /// Those of [`write_new`](Self::write_new).
     #[inline]
     pub fn save_update<'a>(
         &self,
@@ -241,6 +249,9 @@ impl<'t> OwnedRow<'t> {
 
     /// Keeps what a deletion is about to overwrite as a version, and prunes, as [`save_update`](Self::save_update)
     /// does.
+    ///
+    /// # Errors
+    /// 53200 without memory.
     #[inline]
     pub fn save_delete(&self, in_use: &[Timestamp], pin: &Guard) -> Result<()> {
         self.prune(std::iter::empty(), in_use, pin);
@@ -352,7 +363,10 @@ impl OwnedRow<'_> {
     }
 
     /// Installs the update that was saved for a commit that has no timestamp yet. Adds to `displaced` what
-    /// [`withdraw_update`](Self::withdraw_update) needs. 53200 if there is no memory for that; nothing has changed then.
+    /// [`withdraw_update`](Self::withdraw_update) needs.
+    ///
+    /// # Errors
+    /// 53200 if there is no memory for that; nothing has changed then.
     ///
     /// # Safety
     /// As for [`install_update`](Self::install_update).

@@ -260,6 +260,9 @@ impl Storage {
 
     /// The key of a row in an index, as of `at`; `None` if the row does not exist then. The boolean tells whether
     /// a part of the key is NULL.
+    ///
+    /// # Errors
+    /// Those of [`push_key_at`](Self::push_key_at).
     pub fn key_at(
         &self,
         index: &Index,
@@ -277,6 +280,9 @@ impl Storage {
     /// All parts are of one state of the row, also of the newest one, which may change between two of them: then they
     /// are read again. Each part is confirmed by a header that was loaded between the first and the last load here, and
     /// a header that has changed never changes back; so if these two are the same, all are.
+    ///
+    /// # Errors
+    /// Those of the index's expressions, and of a value that cannot be a part of a key.
     pub fn push_key_at(
         &self,
         index: &Index,

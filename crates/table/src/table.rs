@@ -46,8 +46,10 @@ impl Storage {
         Table::of_storage(id, id, definition, Arc::new(storage))
     }
 
-    /// An empty table with its columns in regions in which a technique takes snapshots. 0A000 if the machine cannot
-    /// run it, 53200 if there is no memory to reserve.
+    /// An empty table with its columns in regions in which a technique takes snapshots.
+    ///
+    /// # Errors
+    /// 0A000 if the machine cannot run it, 53200 if there is no memory to reserve.
     pub fn create_in_regions(
         id: TableId,
         definition: TableDefinition,
@@ -255,6 +257,9 @@ impl Table {
     /// Leaves all columns but `keep` out of processes forked from now on, which makes forking cheaper, until
     /// [`include_in_fork`](Self::include_in_fork). Reading an excluded column in such a process ends that process. For
     /// one caller at a time; does nothing to columns that are not in regions. Columns from 63 on go together.
+    ///
+    /// # Errors
+    /// 53200 if the system has no memory to note that.
     pub fn exclude_from_fork(&self, keep: ColumnSet) -> Result<()> {
         self.storage
             .segments()
@@ -262,6 +267,9 @@ impl Table {
     }
 
     /// Makes forked processes have all columns again.
+    ///
+    /// # Errors
+    /// Those of [`exclude_from_fork`](Self::exclude_from_fork).
     pub fn include_in_fork(&self) -> Result<()> {
         self.exclude_from_fork(ColumnSet::ALL)
     }

@@ -94,7 +94,10 @@ pub struct Loader<'i> {
 }
 
 impl Loader<'_> {
-    /// Adds a row for each of these words in one transaction. 53200 if there is no memory.
+    /// Adds a row for each of these words in one transaction.
+    ///
+    /// # Errors
+    /// 53200 if there is no memory.
     pub fn insert(&mut self, words: Range<u64>) -> Result<()> {
         self.transaction.begin(Isolation::RepeatableRead, false);
         let mut words = words.map(Cell::Word);
@@ -127,8 +130,11 @@ pub struct Installer<'i> {
 }
 
 impl Installer<'_> {
-    /// Installs a word in each of these rows, which have been loaded, by one commit without its beginning and its end.
-    /// Spins while another thread owns a row. 53200 if there is no memory for a version: then nothing has changed.
+    /// Installs a word in each of these rows, which have been loaded, by one commit without its beginning and its end. Spins
+    /// while another thread owns a row.
+    ///
+    /// # Errors
+    /// 53200 if there is no memory for a version: then nothing has changed.
     pub fn install(&mut self, rows: impl Iterator<Item = RowId>, word: u64) -> Result<()> {
         let pin = crossbeam_epoch::pin();
         self.own(rows, &pin);

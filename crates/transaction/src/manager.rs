@@ -353,8 +353,11 @@ impl TransactionManager {
         }
     }
 
-    /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is
-    /// dropped. Waits for the commits under way. 0A000 where the database cannot quiesce.
+    /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is dropped.
+    /// Waits for the commits under way.
+    ///
+    /// # Errors
+    /// 0A000 where the database cannot quiesce.
     pub fn quiesce(self: &Arc<Self>) -> Result<Quiesced> {
         if !self.versioning.can_quiesce {
             let message =

@@ -63,9 +63,11 @@ fn cast_to_bits(value: Value, target: PackedType) -> Result<Value> {
     })
 }
 
-/// The conversion on the way into a column: as [`cast`], but text too long for the type is an error
-/// (22001) unless only blanks would be lost, and integers and booleans do not mix. A conversion that does not
-/// exist is 42804.
+/// The conversion on the way into a column: as [`cast`], but text too long for the type is an error unless only blanks would be
+/// lost, and integers and booleans do not mix.
+///
+/// # Errors
+/// Those of [`cast`]; 22001 for text that is too long, 42804 for a conversion that does not exist.
 pub fn assign(value: Value, data_type: DataType) -> Result<Value> {
     match (&value, data_type) {
         // The common cases need no conversion at all.

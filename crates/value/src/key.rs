@@ -39,8 +39,11 @@ const ESCAPE: u8 = 0x00;
 const ESCAPED_ZERO: [u8; 2] = [ESCAPE, 0xFF];
 const TERMINATOR: [u8; 2] = [ESCAPE, 0x00];
 
-/// Appends the key columns; `columns` gives each one's type and whether it may be NULL. Fewer values than
-/// columns make a prefix. Errors as for [`push_value`]; what was appended before one stays in `out`.
+/// Appends the key columns; `columns` gives each one's type and whether it may be NULL. Fewer values than columns make a
+/// prefix.
+///
+/// # Errors
+/// Those of [`push_value`]; what was appended before one stays in `out`.
 pub fn encode_key(values: &[Value], columns: &[(DataType, bool)], out: &mut Vec<u8>) -> Result<()> {
     if values.len() > columns.len() {
         return Err(Error::internal("more key values than key columns"));
@@ -51,8 +54,10 @@ pub fn encode_key(values: &[Value], columns: &[(DataType, bool)], out: &mut Vec<
         .try_for_each(|(value, &(data_type, nullable))| push_value(out, value, data_type, nullable))
 }
 
-/// Appends one key column. The value must be of the column's own variant, as [`assign`](crate::assign) makes it:
-/// another variant, a NULL where none may be, or a numeric that needs rounding is an internal error.
+/// Appends one key column. The value must be of the column's own variant, as [`assign`](crate::assign) makes it.
+///
+/// # Errors
+/// XX000 for another variant, a NULL where none may be, or a numeric that needs rounding.
 pub fn push_value(out: &mut Vec<u8>, value: &Value, data_type: DataType, nullable: bool) -> Result<()> {
     if value.is_null() {
         if !nullable {

@@ -21,6 +21,9 @@ use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
 
 /// `left + right`
+///
+/// # Errors
+/// 22003, 22008 or 42883, as the module says.
 pub fn add(left: &Value, right: &Value) -> Result<Value> {
     match (left, right) {
         (Value::Date(days), count) if count.is_day_count() => add_days(*days, count, 1),
@@ -37,6 +40,9 @@ pub fn add(left: &Value, right: &Value) -> Result<Value> {
 }
 
 /// `left - right`
+///
+/// # Errors
+/// 22003, 22008 or 42883, as the module says.
 pub fn subtract(left: &Value, right: &Value) -> Result<Value> {
     match (left, right) {
         (Value::Date(days), count) if count.is_day_count() => add_days(*days, count, -1),
@@ -60,6 +66,9 @@ pub fn subtract(left: &Value, right: &Value) -> Result<Value> {
 }
 
 /// `left * right`
+///
+/// # Errors
+/// 22003, 22008 or 42883, as the module says.
 pub fn multiply(left: &Value, right: &Value) -> Result<Value> {
     match (left, right) {
         (Value::Interval(interval), factor) | (factor, Value::Interval(interval)) if factor.is_number() => {
@@ -70,6 +79,9 @@ pub fn multiply(left: &Value, right: &Value) -> Result<Value> {
 }
 
 /// `left / right`
+///
+/// # Errors
+/// 22003, 22008, 22012 or 42883, as the module says.
 pub fn divide(left: &Value, right: &Value) -> Result<Value> {
     match (left, right) {
         (Value::Interval(interval), divisor) if divisor.is_number() => {
@@ -80,11 +92,17 @@ pub fn divide(left: &Value, right: &Value) -> Result<Value> {
 }
 
 /// `left % right`, with the sign of `left`; not for floating point.
+///
+/// # Errors
+/// 22003, 22012 or 42883, as the module says.
 pub fn modulo(left: &Value, right: &Value) -> Result<Value> {
     arithmetic(left, right, &MODULO)
 }
 
 /// `-value`
+///
+/// # Errors
+/// 22003, 22008 or 42883, as the module says.
 pub fn negate(value: &Value) -> Result<Value> {
     match value {
         Value::Null => Ok(Value::Null),
@@ -104,7 +122,10 @@ pub fn negate(value: &Value) -> Result<Value> {
     }
 }
 
-/// `left || right`: text with anything, or two byte strings. 42883 for other pairs.
+/// `left || right`: text with anything, or two byte strings.
+///
+/// # Errors
+/// 42883 for other pairs.
 pub fn concat(left: &Value, right: &Value) -> Result<Value> {
     match (left, right) {
         (Value::Null, _) | (_, Value::Null) => Ok(Value::Null),
@@ -118,9 +139,11 @@ pub fn concat(left: &Value, right: &Value) -> Result<Value> {
     }
 }
 
-/// How two values of comparable types order; `None` if either is NULL. Numbers of all types compare with each
-/// other, dates with timestamps at midnight UTC. Text compares by bytes (collation `C`). NaN equals NaN and is
-/// larger than every other number. 42883 for types that do not compare.
+/// How two values of comparable types order; `None` if either is NULL. Numbers of all types compare with each other, dates with
+/// timestamps at midnight UTC. Text compares by bytes (collation `C`). NaN equals NaN and is larger than every other number.
+///
+/// # Errors
+/// 42883 for types that do not compare.
 pub fn compare(left: &Value, right: &Value) -> Result<Option<Ordering>> {
     let ordering = match (left, right) {
         (Value::Null, _) | (_, Value::Null) => return Ok(None),

@@ -45,6 +45,9 @@ impl Panels {
 }
 
 /// Runs it.
+///
+/// # Errors
+/// 57014 if the user stops it before there is something to report; the database's.
 pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let panel = |title, unit| Panel::lines(title, "pages written", unit);
     let mut panels = Panels {

@@ -9,6 +9,9 @@ use ankerdb_workload::htap::queries::QUERIES;
 use std::time::Duration;
 
 /// Runs it.
+///
+/// # Errors
+/// 57014 if the user stops it before there is something to report; the database's.
 pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let setup = &harness.setup;
     let names = QUERIES.map(|query| query.name);

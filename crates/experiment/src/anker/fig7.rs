@@ -8,6 +8,9 @@ use ankerdb_engine::Result;
 use std::time::Duration;
 
 /// Runs it.
+///
+/// # Errors
+/// 57014 if the user stops it before there is something to report; the database's.
 pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let setup = &harness.setup;
     let mut findings = Findings::default();

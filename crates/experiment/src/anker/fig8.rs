@@ -12,6 +12,9 @@ use std::time::Duration;
 const ASKED: [usize; 2] = [0, 5];
 
 /// Runs it.
+///
+/// # Errors
+/// 57014 if the user stops it before there is something to report; the database's.
 pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let setup = &harness.setup;
     harness.expect(setup.engines.len() * (setup.oltp + setup.olap));

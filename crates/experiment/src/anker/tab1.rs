@@ -41,6 +41,9 @@ struct Table<'a> {
 }
 
 /// Runs it.
+///
+/// # Errors
+/// 57014 if the user stops it before there is something to report; the database's.
 pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let names = ["1", "25", "50"];
     let panel = |title, unit| Panel::bars(title, "columns", unit, &names);

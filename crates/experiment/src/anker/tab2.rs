@@ -21,6 +21,9 @@ const PAPER: [(&str, [f64; 5]); 4] = [
 ];
 
 /// Runs it.
+///
+/// # Errors
+/// 57014 if the user stops it before there is something to report; the database's.
 pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let setup = &harness.setup;
     let sizes = &setup.warehouses;

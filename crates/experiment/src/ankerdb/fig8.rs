@@ -7,6 +7,9 @@ use crate::tpch::TpcH;
 use ankerdb_engine::Result;
 
 /// Runs it.
+///
+/// # Errors
+/// 57014 if the user stops it before there is something to report; the database's.
 pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let setup = &harness.setup;
     let threads = setup.oltp + setup.olap;

@@ -36,6 +36,9 @@ struct Way {
 }
 
 /// Runs it.
+///
+/// # Errors
+/// 57014 if the user stops it before there is something to report; the database's.
 pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let setup = &harness.setup;
     let mut panels = NAMES.map(|name| Panel::lines(&name.to_uppercase(), "versioned rows, %", "ms"));

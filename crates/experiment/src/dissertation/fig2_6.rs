@@ -33,6 +33,9 @@ enum Making {
 }
 
 /// Runs it.
+///
+/// # Errors
+/// 57014 if the user stops it before there is something to report; the database's.
 pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let names = ["LINEITEM", "ORDERS", "PART", "All"];
     let mut all = Panel::bars("All columns of a table, and fork of the process", "technique", "ms", &names);

@@ -99,7 +99,10 @@ pub enum RaceImage {
 }
 
 impl Competitor {
-    /// Makes its data. 57014 if the user stops it, 53200 if there is no memory.
+    /// Makes its data.
+    ///
+    /// # Errors
+    /// 57014 if the user stops it, 53200 if there is no memory.
     pub fn new(harness: &Harness<'_>, kind: CompetitorKind) -> Result<Competitor> {
         let megabytes = harness.setup.megabytes;
         let data = match kind {
@@ -177,6 +180,9 @@ impl Competitor {
     }
 
     /// A new image; `old` is taken where it is brought up to date for it. A child begins to read the range at once.
+    ///
+    /// # Errors
+    /// 53200 if memory or mappings run out, 53300 if there may be no more processes.
     pub fn take(&self, old: &mut Option<RaceImage>, range: Range<usize>) -> Result<RaceImage> {
         let renewed = if matches!(self.kind, CompetitorKind::Technique(_, true)) { old.take() } else { None };
         match (&self.data, self.kind, renewed) {
@@ -195,6 +201,9 @@ impl Competitor {
 
     /// Adds up some blocks of the image; how long that took. What a child reads was decided when it was made, and it reads
     /// once.
+    ///
+    /// # Errors
+    /// 53200 if the image had to end; that of the child.
     pub fn scan(&self, image: &mut RaceImage, range: Range<usize>) -> Result<Duration> {
         let begun = Instant::now();
         let total = match (std::mem::replace(image, RaceImage::Read), &self.data) {

@@ -36,12 +36,18 @@ pub trait Drawing {
     fn size(&self) -> (u32, u32);
 
     /// Draws it into an area of that size.
+    ///
+    /// # Errors
+    /// The backend's.
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn
     where
         B::ErrorType: 'static;
 }
 
 /// Writes a drawing: as PNG if the path ends so, otherwise as SVG.
+///
+/// # Errors
+/// The backend's, and those of the file.
 pub fn write(path: &Path, drawing: &impl Drawing) -> Result<()> {
     font::prepare();
     let is_png = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"));

@@ -33,7 +33,10 @@ pub struct Keys {
     pub part: Vec<i64>,
 }
 
-/// Creates the tables and fills them. 57014 if `progress` ends it.
+/// Creates the tables and fills them.
+///
+/// # Errors
+/// 57014 if `progress` ends it.
 pub fn load(database: &Database, scale: f64, progress: LoadProgress<'_>) -> Result<(TpchTables, Keys)> {
     let tables = TpchTables::create(database)?;
     let job = Job {

@@ -48,6 +48,9 @@ pub struct TpchTables {
 
 impl TpchTables {
     /// Creates them, empty.
+    ///
+    /// # Errors
+    /// 42P07 if one exists.
     pub fn create(database: &Database) -> Result<TpchTables> {
         let [lineitem, orders, part] = NAMES;
         Ok(TpchTables {

@@ -63,6 +63,9 @@ impl TpchClient {
     }
 
     /// Runs a random transaction until it commits or the flag is raised; returns how often it had to be run again.
+    ///
+    /// # Errors
+    /// The database's, but for those after which the transaction is run again.
     pub fn run_next(&mut self, stop: &AtomicBool) -> Result<u64> {
         let (table, column, change) = TRANSACTIONS[self.random.usize(..TRANSACTIONS.len())];
         self.choose_row(table)?;

@@ -49,9 +49,11 @@ static FORKING: Mutex<()> = Mutex::new(());
 /// parent, and what it returns is dropped there right after it; in the child it is never dropped. `limit`: bytes
 /// that the output may have.
 ///
-/// Costs the copying of the page tables of all memory that is not left out: about a millisecond per 100 MiB in small
-/// pages, next to nothing for huge ones. 53300 if there may be no more processes, 53200 if there is no memory for
-/// one.
+/// Costs the copying of the page tables of all memory that is not left out: about a millisecond per 100 MiB in small pages,
+/// next to nothing for huge ones.
+///
+/// # Errors
+/// 53300 if there may be no more processes, 53200 if there is no memory for one.
 pub fn spawn<H>(
     limit: usize,
     prepare: impl FnOnce() -> Result<H>,

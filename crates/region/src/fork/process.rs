@@ -163,8 +163,10 @@ impl Child {
         self.pid
     }
 
-    /// Waits until it has ended and gives its results, or its error. 58000 if a user or the system has ended it.
-    /// Once `cancelled` says so, the child is ended and the answer is 57014. Blocks the thread.
+    /// Waits until it has ended and gives its results, or its error. Blocks the thread.
+    ///
+    /// # Errors
+    /// 58000 if a user or the system has ended it. Once `cancelled` says so, the child is ended, and the error is 57014.
     pub fn wait(mut self, cancelled: &dyn Fn() -> bool) -> Result<SharedBytes> {
         loop {
             if let Some(status) = self.reap(libc::WNOHANG) {

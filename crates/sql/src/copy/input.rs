@@ -187,6 +187,9 @@ impl CopyIn {
 
     /// Takes the next piece of data, cut anywhere. After an error the copy is over and nothing of it remains;
     /// an open transaction has failed.
+    ///
+    /// # Errors
+    /// Those of a line that is no row of the table, and of the rows' insertion; 57014 if the statement is to end.
     pub fn push(&mut self, session: &mut SqlSession, data: &[u8]) -> Result<()> {
         let result = self.check_canceled(session).and_then(|()| self.load(session, data));
         session.tell_notices(self.loader.skipped().take_notices());
@@ -214,6 +217,9 @@ impl CopyIn {
 
     /// Ends the copy when all data has come: stores the rows; in an open transaction, with its commit. Returns the
     /// command tag `COPY n`.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push), of foreign keys and of the commit.
     pub fn finish(mut self, session: &mut SqlSession) -> Result<String> {
         let (splitter, loader, whole) = (&mut self.splitter, &mut self.loader, self.whole.take());
         let result = in_transaction(session, &mut self.own, |transaction| {

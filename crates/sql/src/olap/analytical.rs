@@ -30,6 +30,9 @@ pub struct AnalyticalQuery {
 
 impl AnalyticalQuery {
     /// Runs on the analytical threads and waits. Must not be called from an async task.
+    ///
+    /// # Errors
+    /// The query's; 53200 if there is no memory.
     pub fn run(&self, view: &ReadView) -> Result<Vec<RecordBatch>> {
         let logical = self.engine.instantiate(&self.plan, &[], None, view)?;
         let (state, tasks) = (self.engine.state.clone(), self.engine.tasks.clone());
@@ -44,6 +47,9 @@ impl AnalyticalQuery {
     /// process where the database's queries run in such ([`Configuration::HeeFork`](ankerdb_engine::Configuration)),
     /// over a snapshot elsewhere. Also returns how long it took to take the snapshot, with the columns that the query
     /// names where columns are snapshotted as a whole, or to make the copy. Must not be called from an async task.
+    ///
+    /// # Errors
+    /// The query's; 53200 if there is no memory, 53300 if there may be no more processes.
     pub fn run_now(&self) -> Result<(Vec<RecordBatch>, Duration)> {
         if let Some(answer) = self.engine.run_forked(&self.plan)? {
             return Ok(answer);
@@ -57,11 +63,17 @@ impl AnalyticalQuery {
 
     /// Takes snapshots of the columns that the query names, where the view reads whole columns and has not read these;
     /// elsewhere nothing happens.
+    ///
+    /// # Errors
+    /// 53200 if memory or mappings run out.
     pub fn materialize(&self, view: &ReadView) -> Result<()> {
         materialize(self.engine.named_columns(&self.plan), view)
     }
 
     /// The physical plan as text, one line per operator.
+    ///
+    /// # Errors
+    /// The planner's.
     pub fn explain(&self) -> Result<Vec<String>> {
         let node = self.engine.explain_apart(&self.plan, false, &CancelHandle::default())?;
         Ok(crate::explain::lines(node))
@@ -92,6 +104,9 @@ impl TableSources for Tables {
 
 impl MemoryBaseline {
     /// Plans a query over the copies. Its `run` does not look at the view.
+    ///
+    /// # Errors
+    /// 42601 on bad syntax, 42P01 if the table was not copied.
     pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> {
         let plan = self.engine.plan_over(&*parse(sql)?, &self.tables, &[])?;
         Ok(AnalyticalQuery { engine: self.engine.clone(), plan: Arc::new(plan) })

@@ -161,7 +161,10 @@ impl SqlSession {
         &self.runner.engine
     }
 
-    /// Splits a simple-query string into statements (empty ones dropped) and parses them. 42601 on bad syntax.
+    /// Splits a simple-query string into statements (empty ones dropped) and parses them.
+    ///
+    /// # Errors
+    /// 42601 on bad syntax.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
         parse::parse(sql)
     }
@@ -177,6 +180,10 @@ impl SqlSession {
 
     /// Binds names and types. `parameters`: types the client declared, by position; missing or None = infer. An
     /// error in an explicit transaction makes it `Failed`.
+    ///
+    /// # Errors
+    /// Those of names and types that do not exist or do not fit, 0A000 for what is not supported, 25P02 in a transaction that
+    /// has failed.
     pub fn prepare(
         &mut self,
         statement: Statement,
@@ -248,6 +255,9 @@ impl SqlSession {
 
     /// Runs the statement. In autocommit the statement is its own transaction and is retried by itself after a
     /// serialization failure. An error in an explicit transaction makes it `Failed`.
+    ///
+    /// # Errors
+    /// The statement's; 25P02 in a transaction that has failed, 57014 if the statement is to end.
     pub fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Outcome> {
         self.execute_by(prepared, |session| session.execute_current(prepared, parameters))
     }

@@ -118,6 +118,9 @@ impl SqlSession {
     }
 
     /// Ends the implicit transaction: commits it, unless an explicit one is left open.
+    ///
+    /// # Errors
+    /// The commit's.
     pub fn end_implicit(&mut self) -> Result<()> {
         self.block.several = false;
         if self.block.kind != BlockKind::Implicit {
@@ -577,7 +580,10 @@ impl SqlSession {
         Ok(vec![vec![Value::text(self.setting(name)?)]])
     }
 
-    /// The value of a setting as SHOW gives it. 42704 if there is no such setting.
+    /// The value of a setting as SHOW gives it.
+    ///
+    /// # Errors
+    /// 42704 if there is no such setting.
     pub fn setting(&self, name: &str) -> Result<String> {
         let modes = &self.block.modes;
         match name {

@@ -8,6 +8,9 @@ pub trait Workload: Sync {
     fn kinds(&self) -> &[&'static str];
 
     /// One thread's client.
+    ///
+    /// # Errors
+    /// The database's, such as those of statements that are prepared.
     fn client(&self, setup: &ClientSetup) -> Result<Box<dyn Client>>;
 }
 
@@ -29,6 +32,9 @@ pub trait Client: Send {
 
     /// Runs the drawn transaction once; called again if it fails with a retryable error. `now` is the date to write,
     /// in microseconds since 1970.
+    ///
+    /// # Errors
+    /// Those of the transaction.
     fn run(&mut self, now: i64) -> Result<Done>;
 }
 

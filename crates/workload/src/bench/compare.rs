@@ -36,6 +36,9 @@ impl Compare {
     }
 
     /// Reads a name.
+    ///
+    /// # Errors
+    /// 22023 with the names there are.
     pub fn parse(name: &str) -> Result<Compare> {
         parse_name("comparison", &Compare::ALL, Compare::name, name)
     }

@@ -61,8 +61,10 @@ pub struct MemoryNeed {
 }
 
 impl BenchConfig {
-    /// Refuses options that cannot work (22023, saying what would be accepted); returns warnings about those that
-    /// work badly.
+    /// Refuses options that cannot work; returns warnings about those that work badly.
+    ///
+    /// # Errors
+    /// 22023, saying what would be accepted.
     pub fn check(&self, machine: &Machine, need: MemoryNeed) -> Result<Vec<String>> {
         at_least_one("--threads", self.threads as u64)?;
         at_least_one("--seconds", self.seconds)?;
@@ -98,6 +100,9 @@ impl BenchConfig {
     }
 
     /// For benchmarks that have no place for all threads to meet.
+    ///
+    /// # Errors
+    /// 22023 if it is asked for.
     pub fn without_contention(&self, benchmark: &str) -> Result<()> {
         match self.compare.contains(&Compare::Contention) {
             true => Err(invalid(format!("--compare contention is for tpcc, not for {benchmark}"))),
@@ -163,11 +168,17 @@ pub fn invalid(message: String) -> Error {
 }
 
 /// Refuses zero.
+///
+/// # Errors
+/// 22023.
 pub fn at_least_one(option: &str, value: u64) -> Result<()> {
     if value > 0 { Ok(()) } else { Err(invalid(format!("{option} must be at least 1"))) }
 }
 
 /// Refuses more than the limit.
+///
+/// # Errors
+/// 22023.
 pub fn at_most(option: &str, value: u64, limit: u64) -> Result<()> {
     if value <= limit {
         Ok(())
@@ -176,7 +187,10 @@ pub fn at_most(option: &str, value: u64, limit: u64) -> Result<()> {
     }
 }
 
-/// Finds the value of a name on the command line; the error for an unknown one lists the names.
+/// Finds the value of a name on the command line.
+///
+/// # Errors
+/// 22023 with the names there are.
 pub fn parse_name<T: Copy>(what: &str, all: &[T], name_of: fn(T) -> &'static str, name: &str) -> Result<T> {
     all.iter().copied().find(|&value| name_of(value) == name).ok_or_else(|| {
         let names: Vec<&str> = all.iter().copied().map(name_of).collect();

@@ -13,7 +13,10 @@ const NUMBERS_PER_TRANSACTION: u64 = 1000;
 /// The rows of one number: of each table one.
 pub type RowsOf<'a> = &'a (dyn Fn(u64) -> Vec<Value> + Sync);
 
-/// Inserts the rows of the numbers `0..count` into each of the tables, with all cores. 57014 if the user stops.
+/// Inserts the rows of the numbers `0..count` into each of the tables, with all cores.
+///
+/// # Errors
+/// 57014 if the user stops.
 pub fn fill(
     database: &Database,
     count: u64,

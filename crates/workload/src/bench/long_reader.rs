@@ -73,6 +73,9 @@ pub struct LongReaderConfig {
 
 impl LongReaderConfig {
     /// Refuses options that cannot work; returns warnings about those that work badly.
+    ///
+    /// # Errors
+    /// 22023, saying what would be accepted.
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         if !self.tpcc.bench.compare.is_empty() {
             return Err(invalid("--compare is for the other benchmarks, not for long-reader".to_owned()));
@@ -118,6 +121,9 @@ struct Run<'a> {
 }
 
 /// Loads, measures and checks, like [`tpcc::run`](super::tpcc::run).
+///
+/// # Errors
+/// Those of [`tpcc::run`](super::tpcc::run).
 pub fn run(
     config: &LongReaderConfig,
     machine: &Machine,

@@ -222,11 +222,17 @@ impl BenchReport {
     }
 
     /// The result as indented JSON.
+    ///
+    /// # Errors
+    /// XX000 if it cannot be written as JSON.
     pub fn json(&self) -> Result<String> {
         json(self)
     }
 
     /// Writes the JSON to a file.
+    ///
+    /// # Errors
+    /// Those of the file.
     pub fn write_json(&self, path: &Path) -> Result<()> {
         write_json(self, path)
     }

@@ -133,7 +133,10 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Runs all rounds, or those until the user stops; 57014 if that is before anything was measured.
+    /// Runs all rounds, or those until the user stops.
+    ///
+    /// # Errors
+    /// 57014 if the user stops before anything was measured; the first one of a client.
     pub fn run(&self) -> Result<Vec<Phase>> {
         let count = self.variants.len();
         let time = Duration::from_secs(self.config.seconds) / self.config.rounds / count as u32;
@@ -163,6 +166,9 @@ impl<'a> Rounds<'a> {
     }
 
     /// Runs a variant and records it during `wait`. Turns are numbered: no two have the same inputs.
+    ///
+    /// # Errors
+    /// The first one of a client.
     pub fn measure(
         &self,
         turn: usize,

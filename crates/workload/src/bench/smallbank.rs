@@ -62,6 +62,9 @@ pub struct SmallbankConfig {
 
 impl SmallbankConfig {
     /// Refuses options that cannot work; returns warnings about those that work badly.
+    ///
+    /// # Errors
+    /// 22023, saying what would be accepted.
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         if self.customers < 2 {
             return Err(invalid("--customers must be at least 2".to_owned()));
@@ -120,6 +123,9 @@ fn loaded(seed: u64, customer: u64, savings: bool) -> i64 {
 
 impl SmallbankWorkload {
     /// Creates and fills the tables.
+    ///
+    /// # Errors
+    /// 57014 if the user stops; the database's.
     pub fn load(
         database: &Database,
         config: &SmallbankConfig,
@@ -164,6 +170,9 @@ impl SmallbankWorkload {
     }
 
     /// Checks the accounts. All clients must have ended.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn check(&self) -> Result<Vec<String>> {
         let mut transaction = self.database.session().begin(Isolation::RepeatableRead);
         let (mut total, mut rows, mut wrong) = (0, 0, Vec::new());
@@ -432,6 +441,9 @@ impl Bank {
 }
 
 /// Loads, measures and checks, like [`tpcc::run`](super::tpcc::run).
+///
+/// # Errors
+/// Those of [`tpcc::run`](super::tpcc::run).
 pub fn run(
     config: &SmallbankConfig,
     machine: &Machine,

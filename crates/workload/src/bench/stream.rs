@@ -115,6 +115,9 @@ pub struct Stream {
 
 impl Stream {
     /// Starts the threads; nothing is recorded yet.
+    ///
+    /// # Errors
+    /// Those of the clients' beginnings.
     pub fn start(workload: &dyn Workload, options: &StreamOptions) -> Result<Stream> {
         let shared = Arc::new(StreamState {
             state: AtomicU8::new(WARMING_UP),
@@ -160,6 +163,9 @@ impl Stream {
     }
 
     /// Ends the stream and returns what was recorded, or the first error that a thread met.
+    ///
+    /// # Errors
+    /// The first one that a thread met.
     pub fn stop(mut self) -> Result<StreamResult> {
         let mut result = StreamResult { elapsed: self.recording_since.elapsed(), ..StreamResult::default() };
         self.shared.state.store(STOPPED, Ordering::Relaxed);

@@ -50,6 +50,9 @@ pub struct TpccConfig {
 
 impl TpccConfig {
     /// Refuses options that cannot work; returns warnings about those that work badly.
+    ///
+    /// # Errors
+    /// 22023, saying what would be accepted.
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         at_least_one("--warehouses", u64::from(self.warehouses))?;
         at_most("--warehouses", u64::from(self.warehouses), 1_000_000)?;
@@ -164,8 +167,11 @@ impl Client for TpccClient {
     }
 }
 
-/// Loads, measures, checks. The configuration must have passed [`TpccConfig::check`]; its warnings go into the
-/// report. A report is returned even when the user stops the run; 57014 if nothing was measured until then.
+/// Loads, measures, checks. The configuration must have passed [`TpccConfig::check`]; its warnings go into the report. A report
+/// is returned even when the user stops the run.
+///
+/// # Errors
+/// 57014 if the user stops it before anything was measured; the database's.
 pub fn run(
     config: &TpccConfig,
     machine: &Machine,

@@ -67,6 +67,9 @@ pub enum Distribution {
 
 impl Distribution {
     /// Reads `uniform` or `zipf:THETA`, theta from 0 to 2.
+    ///
+    /// # Errors
+    /// 22023, saying what there is.
     pub fn parse(text: &str) -> Result<Distribution> {
         if text == "uniform" {
             return Ok(Distribution::Uniform);
@@ -97,6 +100,9 @@ impl Distribution {
 
 impl YcsbConfig {
     /// Refuses options that cannot work; returns warnings about those that work badly.
+    ///
+    /// # Errors
+    /// 22023, saying what would be accepted.
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         at_least_one("--rows", self.rows)?;
         at_most("--rows", self.rows, 10_000_000_000)?;
@@ -156,6 +162,9 @@ pub struct YcsbWorkload {
 
 impl YcsbWorkload {
     /// Creates and fills the table.
+    ///
+    /// # Errors
+    /// 57014 if the user stops; the database's.
     pub fn load(database: &Database, config: &YcsbConfig, watch: &Watch<'_>) -> Result<YcsbWorkload> {
         let mut definition = TableDefinition::new("usertable")
             .column(ColumnDefinition::new("ycsb_key", DataType::BigInt))
@@ -178,6 +187,9 @@ impl YcsbWorkload {
     }
 
     /// Checks the rows of the table.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn check(&self) -> Result<Vec<String>> {
         let (table, config) = (&self.table, &self.config);
         let mut transaction = self.database.session().begin(Isolation::RepeatableRead);
@@ -305,6 +317,9 @@ fn read_all(field: &str) {
 }
 
 /// Loads, measures and checks, like [`tpcc::run`](super::tpcc::run).
+///
+/// # Errors
+/// Those of [`tpcc::run`](super::tpcc::run).
 pub fn run(
     config: &YcsbConfig,
     machine: &Machine,

@@ -75,9 +75,11 @@ pub(super) struct Measurements {
     pub violations: Option<Vec<Violation>>,
 }
 
-/// Runs the benchmark. The configuration must have passed [`HtapConfig::check`]; its warnings go into the report.
-/// A report is returned even when the user stops the run, with what was measured until then; 57014 if the data
-/// was not even loaded.
+/// Runs the benchmark. The configuration must have passed [`HtapConfig::check`]; its warnings go into the report. A report is
+/// returned even when the user stops the run, with what was measured until then.
+///
+/// # Errors
+/// 57014 if the user stops it before the data was loaded; the database's.
 pub fn run(
     config: &HtapConfig,
     machine: &Machine,

@@ -54,8 +54,10 @@ pub struct ConfigReport {
 }
 
 impl HtapConfig {
-    /// Refuses options that cannot work (22023, saying what would be accepted); returns warnings about those that
-    /// work badly.
+    /// Refuses options that cannot work; returns warnings about those that work badly.
+    ///
+    /// # Errors
+    /// 22023, saying what would be accepted.
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         at_least_one("--warehouses", u64::from(self.warehouses))?;
         at_least_one("--oltp", self.oltp_threads as u64)?;
@@ -153,6 +155,9 @@ pub fn isolation_name(isolation: Isolation) -> &'static str {
 }
 
 /// Reads a level's name; blanks and underscores count as hyphens.
+///
+/// # Errors
+/// 22023 with the names there are.
 pub fn parse_isolation(name: &str) -> Result<Isolation> {
     let levels = [
         Isolation::Serializable,
@@ -169,6 +174,9 @@ pub fn parse_isolation(name: &str) -> Result<Isolation> {
 }
 
 /// Reads the name of an access pattern.
+///
+/// # Errors
+/// 22023 with the names there are.
 pub fn parse_access(name: &str) -> Result<Access> {
     [Access::Uniform, Access::Skewed]
         .into_iter()
@@ -205,6 +213,9 @@ pub(crate) fn warnings_of_any(rounds: u32) -> Vec<String> {
 }
 
 /// Whether a file can be written here; leaves an existing one as it is, and none where there was none.
+///
+/// # Errors
+/// 22023 if not.
 pub fn check_writable(path: &Path) -> Result<()> {
     let existed = path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);

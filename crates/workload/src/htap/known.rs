@@ -84,6 +84,9 @@ impl Sums {
     }
 
     /// Reads the answer to [`sql`](Self::sql).
+    ///
+    /// # Errors
+    /// XX000 for an answer of another form.
     pub fn of(batches: &[RecordBatch]) -> Result<Sums> {
         let mut totals = [None; SUMS.len() + 1];
         for (number, total) in numbers(batches, 0)?.into_iter().zip(numbers(batches, 1)?) {
@@ -166,6 +169,9 @@ pub struct Answer {
 
 impl LoadedConstants {
     /// From an idle database: its sums, and the answer to Q6.
+    ///
+    /// # Errors
+    /// XX000 if the sums contradict each other.
     pub fn of(warehouses: usize, sums: &Sums, sixth: &[RecordBatch]) -> Result<LoadedConstants> {
         let tax = single(sixth, 0)?;
         let (delivered, quantity_loaded) = (sums.orders - sums.new_orders, sums.quantity - sums.stock_ytd);
@@ -196,6 +202,9 @@ impl LoadedConstants {
 
     /// Reads the answer of a query, by its position in [`QUERIES`](super::queries::QUERIES). The text describes errors that
     /// do not depend on transactions.
+    ///
+    /// # Errors
+    /// XX000 for an answer of another form.
     pub fn read(&self, query: usize, batches: &[RecordBatch]) -> Result<std::result::Result<Answer, String>> {
         let mut answer = Answer::default();
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -285,6 +294,9 @@ fn within(batches: &[RecordBatch], column: usize, bounds: (f64, f64)) -> Result<
 }
 
 /// W_YTD and D_YTD of all rows, added up, of a snapshot: a read of few rows that Payments change all the time. Cents.
+///
+/// # Errors
+/// The database's.
 pub fn read_ytd(view: &ReadView, tables: &TpccTables) -> Result<(i64, i64)> {
     let of_warehouses = sum_of_words(view, &tables.warehouse, warehouse::W_YTD)?;
     let of_districts = sum_of_words(view, &tables.district, district::D_YTD)?;

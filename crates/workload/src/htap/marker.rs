@@ -36,6 +36,9 @@ pub struct Marker {
 
 impl Marker {
     /// Creates the table with its only row, value 0.
+    ///
+    /// # Errors
+    /// 42P07 if it exists.
     pub fn create(database: &Database) -> Result<Marker> {
         let definition = TableDefinition::new(NAME)
             .column(ColumnDefinition::new("id", DataType::Integer))
@@ -49,6 +52,9 @@ impl Marker {
     }
 
     /// Called by an OLTP thread between transactions: commits the requested marker. One atomic load if there is none.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn serve(&self, session: &mut Session) -> Result<()> {
         let requested = self.requested.load(Ordering::Acquire);
         if requested == self.acknowledged.load(Ordering::Relaxed) {
@@ -70,6 +76,9 @@ impl Marker {
     }
 
     /// The value that a snapshot shows.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn read(&self, view: &ReadView) -> Result<i64> {
         let value = sum_of_words(view, &self.table, VALUE)?;
         view.check().map(|()| value)

@@ -177,6 +177,9 @@ pub struct Analyst {
 
 impl Analyst {
     /// Plans the queries, and learns what is known of the tables. These and the marker must be loaded, and nothing else run.
+    ///
+    /// # Errors
+    /// 42P01 if a table is missing; XX000 if its rows contradict each other.
     pub fn new(database: &Database, engine: &SqlEngine) -> Result<Analyst> {
         let catalog = database.catalog();
         let queries: Vec<AnalyticalQuery> =
@@ -195,12 +198,18 @@ impl Analyst {
     }
 
     /// The sums over the tables now.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn sums(&self) -> Result<Sums> {
         Sums::of(&self.sums.run_now()?.0)
     }
 
     /// Runs queries until `continue_after` says `Break`; it is called after every run. Beside transactions a marker is
     /// committed before each query, and the stream also ends when `ended` interrupts the wait for it.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn stream(
         &mut self,
         mut order: QueryOrder,
@@ -247,6 +256,9 @@ impl Analyst {
     }
 
     /// Runs one query on a fresh snapshot, or in a copy of the process.
+    ///
+    /// # Errors
+    /// The database's.
     pub fn run(&mut self, query: usize, creation: &mut Latencies) -> Result<Answered> {
         let table_rows = self.tables[query].row_count();
         let started = Instant::now();
@@ -313,6 +325,9 @@ impl Analyst {
 }
 
 /// The value of a result with one row and one bigint column.
+///
+/// # Errors
+/// XX000 for another result.
 pub fn single_bigint(batches: &[RecordBatch]) -> Result<i64> {
     let batch = batches.iter().find(|batch| batch.num_rows() == 1);
     let column = batch.and_then(|batch| batch.column(0).as_any().downcast_ref::<Int64Array>());

@@ -207,6 +207,9 @@ impl OltpStream {
     }
 
     /// Ends the stream and returns what was recorded, or the first error that a thread met.
+    ///
+    /// # Errors
+    /// The first one that a thread met.
     pub fn stop(self) -> Result<OltpResult> {
         let elapsed = self.recording_since.elapsed();
         self.shared.stop.store(true, Ordering::Relaxed);
@@ -214,6 +217,9 @@ impl OltpStream {
     }
 
     /// Waits until every thread has reached its limit.
+    ///
+    /// # Errors
+    /// The first one that a thread met.
     pub fn join(self) -> Result<OltpResult> {
         self.collect(None)
     }

@@ -304,12 +304,18 @@ impl HtapReport {
     }
 
     /// The result as indented JSON.
+    ///
+    /// # Errors
+    /// XX000 if it cannot be written as JSON.
     pub fn json(&self) -> Result<String> {
         serde_json::to_string_pretty(self)
             .map_err(|error| Error::internal(format!("cannot write JSON: {error}")))
     }
 
     /// Writes the JSON to a file.
+    ///
+    /// # Errors
+    /// Those of the file.
     pub fn write_json(&self, path: &Path) -> Result<()> {
         let json = self.json()? + "\n";
         let written = std::fs::write(path, json);

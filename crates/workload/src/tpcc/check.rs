@@ -38,6 +38,9 @@ impl fmt::Display for Violation {
 
 /// Checks all conditions as of now; an empty list means that they hold. Reads every order line, about a second for some
 /// millions of them, and takes 32 bytes for each order.
+///
+/// # Errors
+/// The database's.
 pub fn check(database: &Database, tables: &TpccTables) -> Result<Vec<Violation>> {
     let mut session = database.session();
     let mut transaction = session.begin(Isolation::RepeatableRead);

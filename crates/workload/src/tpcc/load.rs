@@ -62,8 +62,11 @@ pub fn now() -> i64 {
 /// Called with (rows loaded, rows expected) after every transaction, from any thread; `Break` ends the load.
 pub type LoadProgress<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
-/// Creates the tables and fills them. The expected total of rows is an estimate (order lines are random);
-/// the last call to `progress` says that all are done. 57014 if `progress` ends it.
+/// Creates the tables and fills them. The expected total of rows is an estimate (order lines are random); the last call to
+/// `progress` says that all are done.
+///
+/// # Errors
+/// 57014 if `progress` ends it.
 pub fn load(database: &Database, options: &LoadOptions, progress: LoadProgress<'_>) -> Result<TpccTables> {
     let tables = TpccTables::create(database)?;
     let job = Job {

@@ -238,7 +238,10 @@ pub struct TpccTables {
 }
 
 impl TpccTables {
-    /// Creates the nine tables. 42P07 if one exists.
+    /// Creates the nine tables.
+    ///
+    /// # Errors
+    /// 42P07 if one exists.
     pub fn create(database: &Database) -> Result<TpccTables> {
         for definition in [
             warehouse::definition(),
@@ -256,7 +259,10 @@ impl TpccTables {
         TpccTables::open(database)
     }
 
-    /// Finds the nine tables. 42P01 or 42704 if one, or an index, is missing.
+    /// Finds the nine tables.
+    ///
+    /// # Errors
+    /// 42P01 or 42704 if one, or an index, is missing.
     pub fn open(database: &Database) -> Result<TpccTables> {
         let catalog = database.catalog();
         let customer = catalog.table(customer::NAME)?;

@@ -93,8 +93,10 @@ impl Terminal {
         &mut self.session
     }
 
-    /// Runs the transaction once. A serialization failure (40001) is returned: the caller decides whether to
-    /// run it again. `now` is the date of orders and payments, in microseconds since 1970.
+    /// Runs the transaction once. `now` is the date of orders and payments, in microseconds since 1970.
+    ///
+    /// # Errors
+    /// 40001 if it is to be run again, which the caller decides; the database's.
     pub fn run_once(&mut self, input: &Input, now: i64) -> Result<Outcome> {
         let (tables, key, items) = (&self.tables, &mut self.key, &mut self.items);
         let (lines, batch) = (&mut self.lines, &mut self.batch);
