@@ -149,6 +149,13 @@ fn crates_that_need_no_unsafe_forbid_it() {
         let forbids = text.contains("#![forbid(unsafe_code)]");
         assert_eq!(forbids, !UNSAFE.contains(&name.as_str()), "{name}: forbids unsafe_code");
     }
+    let map = read(root().join("ARCHITECTURE.md"));
+    let paragraph = map.split("`unsafe` code lives in").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let named: Vec<&str> =
+        paragraph.unwrap_or_default().split(|letter: char| !letter.is_alphanumeric()).collect();
+    for name in UNSAFE {
+        assert!(named.contains(&name), "ARCHITECTURE.md does not say that {name} has unsafe code");
+    }
 }
 
 #[test]
