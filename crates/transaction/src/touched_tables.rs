@@ -67,7 +67,7 @@ impl TouchedTables {
     /// For what is done to a table without its number.
     ///
     /// # Errors
-    /// As [`number`](Self::number).
+    /// Those of [`number`](Self::number).
     #[inline]
     pub(crate) fn check(&self, table: &Table) -> Result<()> {
         table.check_is_of(self.database)

@@ -53,7 +53,7 @@ pub(super) fn make_array(list: ListType, values: Vec<Value>) -> Result<Array> {
 /// Appends an item, cast to the items' type; numerics keep their own digits.
 ///
 /// # Errors
-/// As [`make_array`]'s.
+/// Those of [`make_array`].
 pub(super) fn push(items: &mut ArrayBuilder, value: &Value) -> Result<()> {
     let is_exact = matches!(items.item_type(), DataType::Numeric { .. } | DataType::Number);
     match value {
