@@ -120,7 +120,7 @@ static void loopback_up(void)
 	close(any);
 }
 
-/* /command: one argument per line. */
+/* /command: one argument per line, and before them settings (NAME=VALUE). */
 static int run_command(void)
 {
 	static char text[8192];
@@ -131,7 +131,10 @@ static int run_command(void)
 	if (length <= 0)
 		return -1;
 	for (char *at = strtok(text, "\n"); at && count < 127; at = strtok(NULL, "\n"))
-		arguments[count++] = at;
+		if (count || at[0] == '/')
+			arguments[count++] = at;
+		else
+			putenv(at);
 	arguments[count] = NULL;
 	pid_t child = fork();
 	if (!child) {

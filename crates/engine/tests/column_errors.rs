@@ -137,7 +137,7 @@ fn a_failed_snapshot_of_a_column() {
     let takes_columns = |configuration: &Configuration| {
         configuration.technique().is_some_and(|technique| technique != Technique::Fork)
     };
-    for configuration in Configuration::available().into_iter().filter(takes_columns) {
+    for configuration in configurations().filter(takes_columns) {
         let name = configuration.name();
         let database = Database::open(configuration).expect("it is available");
         let table = items(&database, "item");

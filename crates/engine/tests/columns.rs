@@ -14,8 +14,8 @@ fn techniques() -> Vec<Configuration> {
     let is_one = |configuration: &Configuration| {
         configuration.technique().is_some_and(|technique| technique != Technique::Fork)
     };
-    let found: Vec<_> = Configuration::available().into_iter().filter(is_one).collect();
-    assert!(found.contains(&Configuration::HeePhysical), "copying needs nothing");
+    let found: Vec<_> = configurations().filter(is_one).collect();
+    assert!(!found.is_empty(), "copying needs nothing");
     found
 }
 

@@ -195,7 +195,7 @@ fn single_execution_engines_lend_and_keep_nothing() {
 /// Former keys of rows, and deleted rows, leave the indexes in every configuration.
 #[test]
 fn entries_of_former_keys_are_collected() {
-    for configuration in Configuration::available() {
+    for configuration in configurations() {
         let database = Database::with(configuration);
         let table = items(&database, "item");
         fill(&database, &table, (0..1_000).map(|id| item(id, 0, 0, 1)));

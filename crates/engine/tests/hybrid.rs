@@ -8,7 +8,7 @@ use std::sync::Arc;
 use support::*;
 
 fn hybrids() -> impl Iterator<Item = Configuration> {
-    Configuration::available().into_iter().filter(|configuration| configuration.technique().is_some())
+    configurations().filter(|configuration| configuration.technique().is_some())
 }
 
 fn stage(configuration: Configuration) -> (Database, Arc<Table>) {

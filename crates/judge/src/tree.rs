@@ -152,6 +152,7 @@ impl Tree {
                 self.replacements(self.sort, take);
             }
             Sort::Query | Sort::Source => self.replacements(self.sort, take),
+            Sort::Statement => self.replacements(Sort::Query, take),
             _ => {}
         }
         for (position, part) in self.parts.iter().enumerate() {

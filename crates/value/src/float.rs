@@ -4,13 +4,14 @@
 //! for decimal exponents from -4 to 14 (real: to 5), scientific outside of that. The standard library finds the
 //! digits, this file places the point.
 //!
-//! PostgreSQL does not use a decimal exactly halfway to the next number and breaks ties between equally short
-//! ones to even, so a few numbers of 16 or 17 digits (real: 8 or 9) end in another digit there. Both forms read
-//! back as the same number.
+//! As in PostgreSQL, a decimal exactly halfway to the next number is none of them, though it would read back as the same
+//! number: others might break the tie in another way. PostgreSQL breaks ties between equally short decimals to even, so a few numbers
+//! of 16 or 17 digits (real: 8 or 9) may end in another digit there.
 
 use crate::literal::{malformed, trim};
 use ankerdb_base::{Error, Result, SqlState};
-use std::fmt::Write;
+use std::fmt::{LowerExp, Write};
+use std::str::FromStr;
 
 /// Reads a real. 22P02 if malformed, 22003 if it overflows to infinity or underflows to zero.
 pub(crate) fn parse_real(text: &str) -> Result<f32> {
@@ -39,7 +40,11 @@ fn check(text: &str, value: f64, type_name: &str) -> Result<()> {
 pub(crate) fn format_real(value: f32, out: &mut String) {
     match special(f64::from(value)) {
         Some(name) => out.push_str(name),
-        None => lay_out(&format!("{value:e}"), 6, out),
+        None => {
+            let bits = value.to_bits();
+            let number = Binary::of(u64::from(bits & 0x7f_ffff), (bits >> 23 & 0xff) as i32, 23, 150);
+            lay_out(&shortest(&value, &number), 6, out);
+        }
     }
 }
 
@@ -47,8 +52,74 @@ pub(crate) fn format_real(value: f32, out: &mut String) {
 pub(crate) fn format_double(value: f64, out: &mut String) {
     match special(value) {
         Some(name) => out.push_str(name),
-        None => lay_out(&format!("{value:e}"), 15, out),
+        None => {
+            let bits = value.to_bits();
+            let number = Binary::of(bits & ((1 << 52) - 1), (bits >> 52 & 0x7ff) as i32, 52, 1075);
+            lay_out(&shortest(&value, &number), 15, out);
+        }
     }
+}
+
+/// A positive number `mantissa * 2^exponent`.
+struct Binary {
+    mantissa: u64,
+    exponent: i32,
+    /// Whether the next smaller number is half as far as the next larger one.
+    is_power: bool,
+}
+
+impl Binary {
+    /// Of the fields of a floating point number: so many bits of a fraction, and an exponent with that bias.
+    fn of(fraction: u64, exponent: i32, bits: u32, bias: i32) -> Binary {
+        let hidden = if exponent == 0 { 0 } else { 1 << bits };
+        Binary {
+            mantissa: fraction | hidden,
+            exponent: exponent.max(1) - bias,
+            is_power: fraction == 0 && exponent > 1,
+        }
+    }
+
+    /// Whether the decimal `digits * 10^power` is exactly halfway to the next number.
+    fn is_halfway(&self, digits: u64, power: i32) -> bool {
+        let fives = 5u128.checked_pow(power.unsigned_abs()).unwrap_or(0);
+        let odd_part = match power >= 0 {
+            true => u128::from(digits).checked_mul(fives),
+            false => {
+                (fives > 0 && u128::from(digits).is_multiple_of(fives)).then(|| u128::from(digits) / fives)
+            }
+        };
+        let Some(scaled) = odd_part.filter(|scaled| *scaled > 0) else { return false };
+        let twos = scaled.trailing_zeros();
+        let is =
+            |odd: u64, exponent: i32| scaled >> twos == u128::from(odd) && twos as i32 + power == exponent;
+        let below = match self.is_power {
+            true => is(4 * self.mantissa - 1, self.exponent - 2),
+            false => self.mantissa > 0 && is(2 * self.mantissa - 1, self.exponent - 1),
+        };
+        below || is(2 * self.mantissa + 1, self.exponent - 1)
+    }
+
+    /// Whether this is so of a number as the standard library writes it.
+    fn is_halfway_to(&self, scientific: &str) -> bool {
+        let (mantissa, exponent) = scientific.split_once('e').expect("the format has an exponent");
+        let fraction = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+        let digits = mantissa.bytes().filter(u8::is_ascii_digit);
+        let digits = digits.fold(0u64, |number, digit| number.wrapping_mul(10) + u64::from(digit - b'0'));
+        let exponent: i32 = exponent.parse().expect("the exponent is a number");
+        self.is_halfway(digits, exponent - fraction as i32)
+    }
+}
+
+/// The shortest decimal that reads back as the number and as no other, however a tie is broken.
+fn shortest<T: LowerExp + FromStr + PartialEq>(value: &T, number: &Binary) -> String {
+    let found = format!("{value:e}");
+    if !number.is_halfway_to(&found) {
+        return found;
+    }
+    let reads_back = |text: &String| text.parse().is_ok_and(|read: T| read == *value);
+    let digits = found.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
+    let longer = (digits..18).map(|fraction| format!("{value:.fraction$e}"));
+    longer.into_iter().find(|text| reads_back(text) && !number.is_halfway_to(text)).unwrap_or(found)
 }
 
 fn special(value: f64) -> Option<&'static str> {
@@ -144,6 +215,19 @@ mod tests {
         ] {
             assert_eq!(double(value), text);
         }
+    }
+
+    /// As PostgreSQL 15 writes them.
+    #[test]
+    fn no_decimal_is_halfway_to_the_next_number() {
+        assert_eq!(real(64_368_528.0), "6.4368528e+07");
+        assert_eq!(real(88_604_568.0), "8.860457e+07");
+        assert_eq!(double(18_014_398_509_481_988.0), "1.8014398509481988e+16");
+        assert_eq!(double(18_014_398_509_481_992.0), "1.8014398509481992e+16");
+        assert_eq!(double(1e23), "9.999999999999999e+22");
+        assert_eq!(double(36_028_797_018_963_976.0), "3.6028797018963976e+16");
+        assert_eq!(real(33_554_436.0), "3.3554436e+07");
+        assert_eq!(double(9_007_199_254_740_993.0), "9.007199254740992e+15");
     }
 
     #[test]

@@ -55,6 +55,11 @@ pub fn subtract(left: &Value, right: &Value) -> Result<Value> {
         (Value::Interval(left), Value::Interval(right)) => {
             left.checked_add(right.negated()?).map(Value::Interval)
         }
+        // Days and months make no difference to a time of day.
+        (Value::Time(time), Value::Interval(interval)) => Ok(Value::Time(add_to_time(
+            *time,
+            Interval::new(0, 0, -(interval.microseconds % MICROSECONDS_PER_DAY)),
+        ))),
         (moment, Value::Interval(interval)) if is_moment(moment) => later(moment, interval.negated()?),
         (Value::Time(left), Value::Time(right)) => Ok(Value::Interval(Interval::new(0, 0, left - right))),
         (left, right) if is_moment(left) && is_moment(right) => match (instant(left)?, instant(right)?) {

@@ -33,10 +33,28 @@ pub(crate) fn resident_bytes() -> usize {
     pages * 4096
 }
 
-/// Runs a test in an empty database of ours, and in one of each hybrid configuration that the machine can run.
+/// What the tests go through: the configurations that the machine can run, or those of them that `ANKERDB_CONFIGURATIONS` names. On a
+/// kernel that checks itself all of them would take hours, and only some call the kernel.
+pub(crate) fn configurations() -> impl Iterator<Item = Configuration> {
+    let named = std::env::var("ANKERDB_CONFIGURATIONS").ok();
+    let named = named.map(|names| {
+        let parse =
+            |name| Configuration::parse(name).expect("ANKERDB_CONFIGURATIONS holds names of configurations");
+        names.split_whitespace().map(parse).collect::<Vec<_>>()
+    });
+    let available = Configuration::available();
+    if let Some(missing) = named.iter().flatten().find(|name| !available.contains(name)) {
+        panic!("{} ought to be available", missing.name());
+    }
+    available
+        .into_iter()
+        .filter(move |configuration| named.as_ref().is_none_or(|named| named.contains(configuration)))
+}
+
+/// Runs a test in an empty database of ours, and in one of each hybrid configuration that the tests go through.
 pub(crate) fn in_each(test: impl Fn(Database)) {
     let is_hybrid = |configuration: &Configuration| configuration.technique().is_some();
-    let hybrids = Configuration::available().into_iter().filter(is_hybrid);
+    let hybrids = configurations().filter(is_hybrid);
     for configuration in std::iter::once(Configuration::AnkerDb).chain(hybrids) {
         eprintln!("in {}", configuration.name());
         test(Database::open(configuration).expect("it is available"));
@@ -45,7 +63,7 @@ pub(crate) fn in_each(test: impl Fn(Database)) {
 
 /// Those in which every query sees one state: all but read uncommitted.
 pub(crate) fn consistent() -> impl Iterator<Item = Configuration> {
-    Configuration::available().into_iter().filter(|configuration| *configuration != Configuration::SeeRu)
+    configurations().filter(|configuration| *configuration != Configuration::SeeRu)
 }
 
 /// Column positions of [`items`].

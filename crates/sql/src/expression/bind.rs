@@ -4,6 +4,7 @@
 //! meet, as in PostgreSQL. What the OLTP path does not know, such as aggregates, is no error: the binder answers
 //! [`Refusal::Elsewhere`], and a SELECT then runs on the OLAP path.
 
+use super::fold::cast_if_possible;
 use super::notation::as_call;
 use super::operator::is_quoted;
 use super::types::{
@@ -68,7 +69,7 @@ impl Typed {
         Typed { expression, data_type: Some(data_type) }
     }
 
-    fn type_name(&self) -> String {
+    pub(super) fn type_name(&self) -> String {
         self.data_type.map_or("unknown".into(), type_name)
     }
 }
@@ -604,6 +605,7 @@ impl<'a> Binder<'a> {
     /// `CAST(operand AS target)`
     pub(crate) fn cast(&mut self, operand: Typed, target: DataType) -> Bound<Typed> {
         let parameter = matches!(operand.expression, Expression::Parameter(_));
+        let is_unknown = operand.data_type.is_none();
         let operand = match operand.data_type {
             None if parameter => {
                 let bare = unmodified(target);
@@ -621,10 +623,10 @@ impl<'a> Binder<'a> {
         let modified = matches!(target, DataType::Varchar(_) | DataType::Char(_) | DataType::Numeric { .. })
             || target != target.of_any_precision();
         let is_any = target == DataType::ANY_VARCHAR && operand.data_type.is_some_and(DataType::is_text);
-        let expression = if is_any || !modified && operand.data_type == Some(target) {
-            operand.expression
-        } else {
-            fold_cast(operand.expression, target)?
+        let expression = match operand.expression {
+            same if is_any || !modified && operand.data_type == Some(target) => same,
+            unknown if is_unknown => fold_cast(unknown, target)?,
+            typed => cast_if_possible(typed, target),
         };
         Ok(Typed::new(expression, target.without_item_limit()))
     }

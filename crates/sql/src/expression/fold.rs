@@ -135,6 +135,21 @@ fn computed(expression: Expression) -> Result<Expression> {
     evaluate(&expression, &context).map(Expression::Literal)
 }
 
+/// A cast of something whose type is known; of a literal, its result. What cannot be computed fails where it is needed: not in the branch of
+/// a CASE that nothing takes, nor, where the result depends on settings, without a row.
+pub(super) fn cast_if_possible(operand: Expression, target: DataType) -> Expression {
+    let whole = Expression::Cast(Box::new(operand), target);
+    match &whole {
+        Expression::Cast(operand, _) if is_immutable(&whole) => match operand.as_ref() {
+            Expression::Literal(value) => {
+                cast(value.clone(), target).map(Expression::Literal).unwrap_or(whole)
+            }
+            _ => whole,
+        },
+        _ => whole,
+    }
+}
+
 /// Whether equal operands always give equal results.
 fn is_immutable(expression: &Expression) -> bool {
     let is_time = |data_type: DataType| {

@@ -7,6 +7,7 @@
 mod array;
 mod array_function;
 pub(crate) mod bind;
+pub(crate) mod clause_order;
 pub(crate) mod document;
 pub(crate) mod evaluate;
 pub(crate) mod fold;

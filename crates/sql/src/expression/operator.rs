@@ -123,6 +123,9 @@ impl Binder<'_> {
         match operand.data_type {
             Some(known) if known.is_numeric() => Ok(operand),
             Some(DataType::Interval(_)) if operator == "-" => Ok(operand),
+            Some(DataType::Time(_)) if operator == "-" => {
+                Ok(Typed::new(convert(operand, DataType::INTERVAL)?, DataType::INTERVAL))
+            }
             None => {
                 let message = format!("operator is not unique: {operator} unknown");
                 Err(Error::new(SqlState::AmbiguousFunction, message).into())
@@ -240,7 +243,7 @@ impl Binder<'_> {
                 if meet_as_numbers(left_type, right_type) {
                     return Ok((left.expression, right.expression));
                 }
-                let Some(common) = common_type(left_type, right_type) else {
+                let Some(common) = compared_type(left_type, right_type) else {
                     return Err(no_operator(&left, operator, &right).into());
                 };
                 Ok((convert(left, common)?, convert(right, common)?))
@@ -350,7 +353,7 @@ impl Binder<'_> {
                     common => ((common, common), common),
                 }
             }
-            _ => return Err(no_operator(&left, operator.symbol(), &right).into()),
+            _ => return Err(not_one_operator(&left, operator, &right).into()),
         };
         let pair = (convert(left, operand_types.0)?, convert(right, operand_types.1)?);
         Ok(Typed::new(Expression::Arithmetic(operator, Box::new(pair)), result))
@@ -628,6 +631,27 @@ fn beside(operator: Arithmetic, known: DataType) -> DataType {
     }
 }
 
+/// The error that there is no such operator, or several: a time serves as an interval and as a time of a zone.
+fn not_one_operator(left: &Typed, operator: Arithmetic, right: &Typed) -> Error {
+    match (left.data_type, operator, right.data_type) {
+        (Some(DataType::Time(_)), Arithmetic::Add, Some(DataType::Time(_))) => {
+            let message = format!("operator is not unique: {} + {}", left.type_name(), right.type_name());
+            Error::new(SqlState::AmbiguousFunction, message)
+        }
+        _ => no_operator(left, operator.symbol(), right),
+    }
+}
+
+/// The type in which operands are compared: a time beside an interval is the interval since midnight.
+fn compared_type(left: DataType, right: DataType) -> Option<DataType> {
+    match (left, right) {
+        (DataType::Interval(_), DataType::Time(_)) | (DataType::Time(_), DataType::Interval(_)) => {
+            Some(DataType::INTERVAL)
+        }
+        _ => common_type(left, right),
+    }
+}
+
 /// The types of operands, and of the result, where a date, time or interval meets something.
 pub(crate) fn temporal_types(
     operator: Arithmetic,
@@ -641,6 +665,13 @@ pub(crate) fn temporal_types(
     let moments = |left, right| match left == DataType::TIMESTAMPTZ || right == DataType::TIMESTAMPTZ {
         true => DataType::TIMESTAMPTZ,
         false => DataType::TIMESTAMP,
+    };
+    // A time is the interval since midnight where no operator takes a time.
+    let since_midnight = |side| if matches!(side, Time(_)) { DataType::INTERVAL } else { side };
+    let (left, right) = match operator {
+        Subtract if matches!(left, Interval(_)) => (left, since_midnight(right)),
+        Multiply | Divide => (since_midnight(left), since_midnight(right)),
+        _ => (left, right),
     };
     let (operands, result) = match (left, operator, right) {
         (Interval(_), Add | Subtract, Interval(_)) | (Time(_), Subtract, Time(_)) => {

@@ -180,31 +180,34 @@ fn from_plan_message(message: &str) -> Error {
     if lower.contains("not allowed in the where clause") {
         return Error::new(SqlState::GroupingError, "aggregate functions are not allowed in WHERE");
     }
-    let state = if lower.contains("no function matches") || lower.contains("failed to coerce arguments") {
+    let is_about = |words: &[&str]| words.iter().any(|words| lower.contains(words));
+    let is_condition = is_about(&[
+        "predicate must be",
+        "must return boolean",
+        "boolean predicate",
+        "requires a boolean expression",
+        "logical boolean operation",
+    ]);
+    let state = if is_about(&["no function matches", "failed to coerce arguments"]) {
         SqlState::UndefinedFunction
-    } else if lower.contains("cannot infer common") || lower.contains("cannot coerce arithmetic") {
+    } else if is_condition {
+        SqlState::DatatypeMismatch
+    } else if is_about(&["cannot infer common", "cannot coerce arithmetic"]) {
         return Error::new(SqlState::UndefinedFunction, "operator does not exist for these types")
             .with_detail(first_line);
-    } else if lower.contains("aggregate function calls cannot") || lower.contains("nested aggregate") {
+    } else if is_about(&["aggregate function calls cannot", "nested aggregate"]) {
         SqlState::GroupingError
-    } else if lower.contains("predicate must be")
-        || lower.contains("must return boolean")
-        || lower.contains("boolean predicate")
-    {
-        SqlState::DatatypeMismatch
-    } else if lower.contains("unsupported")
-        || lower.contains("not supported")
-        || lower.contains("not implemented")
-    {
+    } else if is_about(&["unsupported", "not supported", "not implemented"]) {
         SqlState::FeatureNotSupported
     } else if lower.contains("placeholder") {
         SqlState::UndefinedParameter
-    } else if lower.contains("duplicate expression name")
-        || lower.contains("require unique expression names")
-        || lower.contains("number of columns")
-        || lower.contains("one column")
-        || lower.contains("inconsistent data length across values list")
-    {
+    } else if is_about(&[
+        "duplicate expression name",
+        "require unique expression names",
+        "number of columns",
+        "one column",
+        "inconsistent data length across values list",
+    ]) {
         SqlState::SyntaxError
     } else {
         // SQL that the parser took and DataFusion has no plan for.

@@ -103,7 +103,12 @@ impl Level {
             }
             _ if grouped.is_some() => None,
             LogicalPlan::Filter(_) => Some(Refusal::Grouping("aggregate functions are not allowed in WHERE")),
-            LogicalPlan::Projection(projection) if !has_windows(&projection.input) => None,
+            LogicalPlan::Projection(_) => None,
+            LogicalPlan::Window(window)
+                if window.window_expr.iter().any(|call| !call.column_refs().is_empty()) =>
+            {
+                Some(Refusal::Grouping("columns of window functions must appear in the GROUP BY clause"))
+            }
             _ => Some(Refusal::Unsupported),
         };
         Level { schema, refusal, calls: Vec::new() }
@@ -118,10 +123,6 @@ impl Level {
             calls: Vec::new(),
         }
     }
-}
-
-fn has_windows(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::Window(_))
 }
 
 /// What the query of a node groups, if it does.
@@ -363,8 +364,9 @@ fn with_calls(node: LogicalPlan, level: &Level) -> Result<LogicalPlan> {
         (_, input) => match grouped(input.clone(), &calls)? {
             Some(rows) => rows,
             None => {
-                check_grouped(&node, &input)?;
-                LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(input), Vec::new(), calls)?)
+                let rows = below_windows(&input).clone();
+                check_grouped(&node, &rows)?;
+                as_one_group(input, &rows, calls)?
             }
         },
     };
@@ -397,6 +399,25 @@ fn grouped(plan: LogicalPlan, calls: &[Expr]) -> Result<Option<LogicalPlan>> {
     plan.with_new_exprs(expressions, vec![input]).map(Some)
 }
 
+/// What the windows of a query without groups are over.
+fn below_windows(plan: &LogicalPlan) -> &LogicalPlan {
+    match plan {
+        LogicalPlan::Window(window) => below_windows(&window.input),
+        rows => rows,
+    }
+}
+
+/// The plan over a single group of `rows`, which are below its windows.
+fn as_one_group(plan: LogicalPlan, rows: &LogicalPlan, calls: Vec<Expr>) -> Result<LogicalPlan> {
+    let LogicalPlan::Window(window) = &plan else {
+        return Aggregate::try_new(Arc::new(plan), Vec::new(), calls).map(LogicalPlan::Aggregate);
+    };
+    check_grouped(&plan, rows)?;
+    let input = as_one_group(window.input.as_ref().clone(), rows, calls)?;
+    let expressions = plan.expressions();
+    plan.with_new_exprs(expressions, vec![input])
+}
+
 /// # Errors
 /// 42803 for a subquery in an expression of the node that mentions a column which a query has in its rows, but not in its groups.
 pub(super) fn check_subquery(node: &LogicalPlan, subquery: &LogicalPlan) -> Result<()> {
@@ -413,7 +434,9 @@ pub(super) fn check_subquery(node: &LogicalPlan, subquery: &LogicalPlan) -> Resu
 /// 42803 if a query that becomes one of a single group has columns of its rows beside.
 fn check_grouped(node: &LogicalPlan, input: &LogicalPlan) -> Result<()> {
     node.apply_expressions(|expression| {
-        if let Some(column) = expression.column_refs().into_iter().next() {
+        if let Some(column) =
+            expression.column_refs().into_iter().find(|column| input.schema().has_column(column))
+        {
             let column = shown(column);
             return Err(grouping_error(format!(
                 "column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function"

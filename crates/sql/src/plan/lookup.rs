@@ -7,6 +7,7 @@ use super::select::{bind_limit, bind_order, bind_projection, ungrouped_clauses};
 use crate::OutputColumn;
 use crate::column_name::column_name;
 use crate::expression::bind::{Bound, elsewhere};
+use crate::expression::clause_order::in_order;
 use crate::expression::{Binder, Expression, Parameters, Scope};
 use crate::name::folded;
 use ankerdb_engine::{ColumnSet, DataType, Table};
@@ -113,22 +114,22 @@ impl Planner<'_> {
             conditions.push(binder.bind_condition(expr, "JOIN/ON")?);
         }
         let mut binder = Binder::new(self.scope_of(&tables), parameters);
-        if let Some(expr) = &select.selection {
-            conditions.push(binder.bind_condition(expr, "WHERE")?);
-        }
-        let conditions: Vec<Expression> = conditions.into_iter().flat_map(conjuncts).collect();
-        let (grouping, projection, output, order) = match is_grouped(select) {
-            true if query.order_by.is_some() => return elsewhere("an order of groups"),
-            true => {
-                let (grouping, projection, output) = bind_groups(&mut binder, select)?;
-                (Some(grouping), projection, output, Vec::new())
-            }
-            false => {
+        let condition =
+            select.selection.as_ref().map(|expr| binder.bind_condition(expr, "WHERE")).transpose();
+        let (condition, (grouping, projection, output, order)) = in_order(condition, || {
+            if !is_grouped(select) {
                 let (projection, output) = bind_projection(&mut binder, &select.projection)?;
                 let order = bind_order(&mut binder, query.order_by.as_ref(), &projection, &output)?;
-                (None, projection, output, order)
+                return Ok((None, projection, output, order));
             }
-        };
+            if query.order_by.is_some() {
+                return elsewhere("an order of groups");
+            }
+            let (grouping, projection, output) = bind_groups(&mut binder, select)?;
+            Ok((Some(grouping), projection, output, Vec::new()))
+        })?;
+        conditions.extend(condition);
+        let conditions: Vec<Expression> = conditions.into_iter().flat_map(conjuncts).collect();
         let (limit, offset) = bind_limit(&mut binder, query)?;
         let mut read = Vec::new();
         match &grouping {

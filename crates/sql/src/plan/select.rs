@@ -5,6 +5,7 @@ use super::{Planner, QueryPlan, SubqueryPlans};
 use crate::OutputColumn;
 use crate::column_name::column_name;
 use crate::expression::bind::{Bound, elsewhere, type_name};
+use crate::expression::clause_order::in_order;
 use crate::expression::{Binder, Expression, Parameters, Scope, Typed, columns_of, document};
 use crate::name::{folded, object_name, quoted};
 use crate::system::oids::ObjectKey;
@@ -54,11 +55,10 @@ impl Planner<'_> {
         if lock.is_some() {
             binder.subqueries = Some(&mut subqueries);
         }
-        let condition = match &select.selection {
-            Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
-            None => None,
-        };
-        let (projection, output) = bind_projection(&mut binder, &select.projection)?;
+        let condition =
+            select.selection.as_ref().map(|expr| binder.bind_condition(expr, "WHERE")).transpose();
+        let (condition, (projection, output)) =
+            in_order(condition, || bind_projection(&mut binder, &select.projection))?;
         let order = bind_order(&mut binder, query.order_by.as_ref(), &projection, &output)?;
         let (limit, offset) = bind_limit(&mut binder, query)?;
         let subqueries = subqueries.plans;

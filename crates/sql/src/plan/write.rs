@@ -10,6 +10,7 @@ use super::{JoinedPlan, LastStep, Planner, QueryPlan, SubqueryPlans, WithPlan};
 use crate::OutputColumn;
 use crate::clauses::{SYSTEM_VALUES, USER_VALUES};
 use crate::expression::bind::{Bound, elsewhere};
+use crate::expression::clause_order::in_order;
 use crate::expression::types::assignable;
 use crate::expression::{Binder, Expression, Parameters, Refusal, Scope, columns_of};
 use crate::forms::{columns_of_row, row};
@@ -215,11 +216,10 @@ impl Planner<'_> {
         let context = Writing { planner: self, target: &target, shown: &shown };
         let mut binder = Binder::new(context.scope(), parameters);
         binder.subqueries = Some(&mut subqueries);
-        let assignments = bind_assignments(&mut binder, &context, &update.assignments)?;
-        let condition = match &update.selection {
-            Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
-            None => None,
-        };
+        let assignments = bind_assignments(&mut binder, &context, &update.assignments);
+        let (assignments, condition) = in_order(assignments, || {
+            update.selection.as_ref().map(|expr| binder.bind_condition(expr, "WHERE")).transpose()
+        })?;
         let returning = context.returning(parameters, &mut subqueries, update.returning.as_deref())?;
         let condition = shown.within(condition)?;
         let read = condition.iter().chain(assignments.iter().map(|(_, value)| value));

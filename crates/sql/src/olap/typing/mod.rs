@@ -41,12 +41,12 @@ use ankerdb_engine::{DataType, Error};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Expr, Join, LogicalPlan, LogicalPlanBuilder, ScalarUDF, Subquery, Values, cast,
+    Distinct, Expr, Join, LogicalPlan, LogicalPlanBuilder, Projection, ScalarUDF, Subquery, Values, cast,
 };
 use read::Reader;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(super) fn typed(
     parameters: &mut Parameters,
     functions: &dyn Fn(&str) -> Option<Arc<ScalarUDF>>,
 ) -> Result<LogicalPlan> {
-    Typing { parameters, functions, outer: Vec::new() }.plan(plan)
+    Typing { parameters, functions, outer: Vec::new(), mistake: None }.query(plan)
 }
 
 struct Typing<'a> {
@@ -65,9 +65,19 @@ struct Typing<'a> {
     functions: &'a dyn Fn(&str) -> Option<Arc<ScalarUDF>>,
     /// What the queries around this one have, from the outermost in.
     outer: Vec<DFSchemaRef>,
+    /// That of a condition whose query's select list has not been looked at: PostgreSQL tells those of the select list first.
+    mistake: Option<DataFusionError>,
 }
 
 impl Typing<'_> {
+    /// A whole query.
+    fn query(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let around = self.mistake.take();
+        let typed = self.plan(plan);
+        let mistake = std::mem::replace(&mut self.mistake, around);
+        mistake.map_or(typed, Err)
+    }
+
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let plan = match plan {
             LogicalPlan::RecursiveQuery(query) => return self.recursive(query),
@@ -78,18 +88,49 @@ impl Typing<'_> {
             LogicalPlan::Values(values) => self.values(values),
             LogicalPlan::Union(union) => self.union(union),
             LogicalPlan::Join(join) if set::is_set_operation(&join) => self.set_operation(join),
-            other => self.node(other),
+            LogicalPlan::SubqueryAlias(mut alias) => {
+                alias.input = Arc::new(without_unknowns(Arc::unwrap_or_clone(alias.input))?);
+                self.node(LogicalPlan::SubqueryAlias(alias))
+            }
+            other => {
+                let ends_query = matches!(other, LogicalPlan::Projection(_));
+                let typed = self.node(other)?;
+                match self.mistake.take_if(|_| ends_query) {
+                    Some(mistake) => Err(mistake),
+                    None => Ok(typed),
+                }
+            }
         }
     }
 
     /// The join over its inputs, of which the right one may mention columns of the left one (LATERAL).
     fn sides(&mut self, mut join: Join) -> Result<Join> {
-        join.left = Arc::new(self.plan(Arc::unwrap_or_clone(join.left))?);
+        let is_set_operation = set::is_set_operation(&join);
+        let side = |typing: &mut Self, plan| match is_set_operation {
+            true => typing.operand(plan),
+            false => typing.plan(plan),
+        };
+        join.left = Arc::new(side(self, Arc::unwrap_or_clone(join.left))?);
         self.outer.push(join.left.schema().clone());
-        let right = self.plan(Arc::unwrap_or_clone(join.right));
+        let right = side(self, Arc::unwrap_or_clone(join.right));
         self.outer.pop();
         join.right = Arc::new(right?);
         Ok(join)
+    }
+
+    /// A side of an INTERSECT or EXCEPT: what has no type yet takes that of the other side. The alias is DataFusion's.
+    fn operand(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        match plan {
+            LogicalPlan::Distinct(Distinct::All(rows)) => {
+                let rows = self.operand(Arc::unwrap_or_clone(rows))?;
+                self.node(LogicalPlan::Distinct(Distinct::All(Arc::new(rows))))
+            }
+            LogicalPlan::SubqueryAlias(mut alias) => {
+                alias.input = Arc::new(self.plan(Arc::unwrap_or_clone(alias.input))?);
+                self.node(LogicalPlan::SubqueryAlias(alias))
+            }
+            other => self.plan(other),
+        }
     }
 
     /// A node whose inputs are done.
@@ -97,7 +138,10 @@ impl Typing<'_> {
         let schema = Arc::new(merge_schema(&plan.inputs()));
         match plan {
             LogicalPlan::Filter(mut filter) => {
-                filter.predicate = self.condition(&filter.predicate, &schema, "WHERE")?;
+                match self.condition(&filter.predicate, &schema, "WHERE") {
+                    Ok(predicate) => filter.predicate = predicate,
+                    Err(mistake) => drop(self.mistake.get_or_insert(mistake)),
+                }
                 LogicalPlan::Filter(filter).recompute_schema()
             }
             LogicalPlan::Join(mut join) => {
@@ -176,19 +220,14 @@ impl Typing<'_> {
     /// A subquery that is a value, or one of which values are looked for: what has no type yet is a text in it.
     fn value_subquery(&mut self, subquery: &Subquery, schema: &DFSchemaRef) -> Result<Subquery> {
         let typed = self.subquery(subquery, schema)?;
-        let known = |field: &Arc<Field>| match field.data_type() {
-            ArrowType::Null => wide_type(DataType::Text),
-            known => known.clone(),
-        };
-        let types: Vec<ArrowType> = typed.subquery.schema().fields().iter().map(known).collect();
-        let plan = with_types(typed.subquery.as_ref().clone(), &types)?;
+        let plan = without_unknowns(typed.subquery.as_ref().clone())?;
         Ok(typed.with_plan(Arc::new(plan)))
     }
 
     /// A subquery of an expression over `schema`.
     fn subquery(&mut self, subquery: &Subquery, schema: &DFSchemaRef) -> Result<Subquery> {
         self.outer.push(schema.clone());
-        let plan = self.plan(subquery.subquery.as_ref().clone());
+        let plan = self.query(subquery.subquery.as_ref().clone());
         self.outer.pop();
         let mut typed = subquery.with_plan(Arc::new(plan?));
         for column in &mut typed.outer_ref_columns {
@@ -218,6 +257,27 @@ impl Typing<'_> {
     }
 }
 
+/// The query with texts for columns that have no type.
+fn without_unknowns(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let known = |field: &Arc<Field>| match field.data_type() {
+        ArrowType::Null => wide_type(DataType::Text),
+        known => known.clone(),
+    };
+    let types: Vec<ArrowType> = plan.schema().fields().iter().map(known).collect();
+    // Within the select list that the query has, since DataFusion's plans for subqueries find a column by its name in all of them.
+    let LogicalPlan::Projection(projection) = plan else { return with_types(plan, &types) };
+    if projection.schema.fields().iter().zip(&types).all(|(field, known)| field.data_type() == known) {
+        return Ok(LogicalPlan::Projection(projection));
+    }
+    let columns = projection.expr.into_iter().zip(projection.schema.iter()).zip(types);
+    let columns =
+        columns.map(|((expression, (qualifier, field)), known)| match *field.data_type() == known {
+            true => expression,
+            false => cast(expression.unalias(), known).alias_qualified(qualifier.cloned(), field.name()),
+        });
+    Projection::try_new(columns.collect(), projection.input).map(LogicalPlan::Projection)
+}
+
 /// The plan with columns of these types.
 fn with_types(plan: LogicalPlan, types: &[ArrowType]) -> Result<LogicalPlan> {
     let columns: Vec<Expr> = plan
@@ -239,7 +299,7 @@ fn with_types(plan: LogicalPlan, types: &[ArrowType]) -> Result<LogicalPlan> {
 }
 
 /// The error for something that has no other way to run.
-fn refused(refusal: Refusal) -> datafusion::error::DataFusionError {
+fn refused(refusal: Refusal) -> DataFusionError {
     external(Refusal::into_error(refusal))
 }
 
