@@ -1,0 +1,137 @@
+//! MariaDB 10.11: three triggers for each shared table. A session's modes are those of the SQL standard, so that texts, names,
+//! assignments and errors are what they are elsewhere; texts are compared by their bytes, trailing spaces included.
+
+use super::connection::{DatabaseAddress, MariaDbConnection};
+use super::literal::{BytesLiteral, mariadb_bytes};
+use super::trigger::{TriggerDialect, TriggerMember};
+use crate::definition::{SharedColumn, SharedTable};
+use crate::error::LedgerResult;
+use crate::value::LedgerType;
+
+/// Connects a member.
+///
+/// # Errors
+/// [`crate::error::LedgerError::Database`].
+pub fn open(address: &DatabaseAddress) -> LedgerResult<TriggerMember> {
+    let connection = MariaDbConnection::open(address)?;
+    TriggerMember::open(Box::new(connection), Box::new(MariaDbDialect), "MariaDB")
+}
+
+struct MariaDbDialect;
+
+/// The collation that compares bytes and does not pad.
+const BY_BYTES: &str = "CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin";
+
+/// The canonical encoding of a value. Every type has its content as its binary form: digits, dates with six digits, bytes.
+fn value(column: &SharedColumn, row: &str) -> String {
+    let name = format!("{row}\"{}\"", column.name);
+    let bytes = format!("CAST({name} AS BINARY)");
+    let length = format!("UNHEX(LPAD(HEX(LENGTH({bytes})), 8, '0'))");
+    format!("IF({name} IS NULL, X'00', CONCAT(X'01', {length}, {bytes}))")
+}
+
+fn encoding<'a>(columns: impl Iterator<Item = &'a SharedColumn>, row: &str) -> String {
+    format!("CONCAT({})", columns.map(|column| value(column, row)).collect::<Vec<_>>().join(", "))
+}
+
+fn key(table: &SharedTable, row: &str) -> String {
+    encoding(table.key.iter().map(|&at| &table.columns[at]), row)
+}
+
+fn row_hash(table: &SharedTable, row: &str) -> String {
+    format!("UNHEX(SHA2({}, 256))", encoding(table.columns.iter(), row))
+}
+
+fn column(column: &SharedColumn) -> String {
+    let kind = match column.kind {
+        LedgerType::Text => format!("LONGTEXT {BY_BYTES}"),
+        LedgerType::Varchar(length) => format!("VARCHAR({length}) {BY_BYTES}"),
+        LedgerType::Bytea => "LONGBLOB".to_owned(),
+        LedgerType::Timestamp => "DATETIME(6)".to_owned(),
+        LedgerType::Numeric { precision, scale } => format!("DECIMAL({precision}, {scale})"),
+        kind => kind.to_string(),
+    };
+    let name = &column.name;
+    let null = if column.is_nullable { " NULL" } else { " NOT NULL" };
+    let mut checks: Vec<String> = column.at_least.iter().map(|least| format!("\"{name}\" >= {least}")).collect();
+    if column.kind == LedgerType::Boolean {
+        checks.push(format!("\"{name}\" IN (0, 1)"));
+    }
+    let check = if checks.is_empty() { String::new() } else { format!(" CHECK ({})", checks.join(" AND ")) };
+    format!("\"{name}\" {kind}{null}{check}")
+}
+
+impl TriggerDialect for MariaDbDialect {
+    fn session(&self) -> &'static str {
+        "SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
+         SET SESSION sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,\
+         ERROR_FOR_DIVISION_BY_ZERO,SIMULTANEOUS_ASSIGNMENT,NO_ENGINE_SUBSTITUTION'; \
+         SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION innodb_lock_wait_timeout = 10; SET autocommit = 1"
+    }
+
+    fn own_tables(&self) -> Vec<&'static str> {
+        vec![
+            "CREATE TABLE IF NOT EXISTS ledger_digest (serial BIGINT AUTO_INCREMENT PRIMARY KEY, \
+             shared_table VARCHAR(64) CHARACTER SET ascii NOT NULL, row_key BLOB NOT NULL, old_hash VARBINARY(32) NOT NULL, \
+             new_hash VARBINARY(32) NOT NULL) ENGINE = InnoDB",
+            "CREATE TABLE IF NOT EXISTS ledger_height (place INTEGER PRIMARY KEY, height BIGINT NOT NULL) ENGINE = InnoDB",
+            "INSERT IGNORE INTO ledger_height VALUES (1, 0)",
+        ]
+    }
+
+    fn shared_table(&self, table: &SharedTable) -> Vec<String> {
+        let name = &table.name;
+        let columns: Vec<String> = table.columns.iter().map(column).collect();
+        let keys: Vec<String> = table.key.iter().map(|&at| format!("\"{}\"", table.columns[at].name)).collect();
+        let (old_key, new_key) = (key(table, "OLD."), key(table, "NEW."));
+        let (old, new) = (row_hash(table, "OLD."), row_hash(table, "NEW."));
+        let note = |key: &str, old: &str, new: &str| {
+            let columns = "shared_table, row_key, old_hash, new_hash";
+            format!("INSERT INTO ledger_digest ({columns}) VALUES ('{name}', {key}, {old}, {new})")
+        };
+        let trigger = |event: &str, body: &str| {
+            format!("CREATE TRIGGER \"ledger_{event}_{name}\" AFTER {event} ON \"{name}\" FOR EACH ROW {body}")
+        };
+        let update = format!(
+            "IF {old_key} = {new_key} THEN {}; ELSE {}; {}; END IF",
+            note(&new_key, &old, &new),
+            note(&old_key, &old, "''"),
+            note(&new_key, "''", &new)
+        );
+        vec![
+            format!("DROP TABLE IF EXISTS \"{name}\""),
+            format!(
+                "CREATE TABLE \"{name}\" ({}, PRIMARY KEY ({})) ENGINE = InnoDB {BY_BYTES}",
+                columns.join(", "),
+                keys.join(", ")
+            ),
+            trigger("INSERT", &note(&new_key, "''", &new)),
+            trigger("UPDATE", &update),
+            trigger("DELETE", &note(&old_key, &old, "''")),
+        ]
+    }
+
+    fn begin(&self) -> &'static str {
+        "START TRANSACTION"
+    }
+
+    fn bytes_literal(&self) -> BytesLiteral {
+        mariadb_bytes
+    }
+
+    fn hex(&self, expression: &str) -> String {
+        format!("HEX({expression})")
+    }
+
+    fn content(&self, table: &SharedTable, at: usize) -> String {
+        format!("CAST(\"{}\" AS BINARY)", table.columns[at].name)
+    }
+
+    fn key(&self, table: &SharedTable) -> String {
+        key(table, "")
+    }
+
+    fn row_hash(&self, table: &SharedTable) -> String {
+        row_hash(table, "")
+    }
+}

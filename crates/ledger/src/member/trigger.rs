@@ -1,0 +1,223 @@
+//! A member whose shared tables have triggers that write digests into a table of the ledger's (section 4.5.2). What differs between
+//! products is a [`TriggerDialect`].
+
+use super::Member;
+use super::connection::{SqlConnection, SqlFailure, StatementRows};
+use super::literal::{BytesLiteral, has_key, insert, shown_bytes, value_literal};
+use crate::change::RowChange;
+use crate::definition::SharedTable;
+use crate::error::{LedgerError, LedgerResult};
+use crate::hash::LedgerHash;
+use crate::statement::PortableStatement;
+use crate::value::Content;
+use std::collections::BTreeMap;
+
+/// How many rows one statement of a repair names.
+const ROWS_MAX: usize = 500;
+
+/// How a product writes what members need.
+pub trait TriggerDialect: Send {
+    /// What a session begins with.
+    fn session(&self) -> &'static str;
+    /// The ledger's own tables, if they are not there.
+    fn own_tables(&self) -> Vec<&'static str>;
+    /// Removes and makes a shared table and its triggers.
+    fn shared_table(&self, table: &SharedTable) -> Vec<String>;
+    /// Begins a transaction that sees what others have committed.
+    fn begin(&self) -> &'static str;
+    /// Byte strings as literals.
+    fn bytes_literal(&self) -> BytesLiteral;
+    /// Hexadecimal digits of an expression for bytes.
+    fn hex(&self, expression: &str) -> String;
+    /// The content of a column.
+    fn content(&self, table: &SharedTable, column: usize) -> String;
+    /// The canonical encoding of a row's key.
+    fn key(&self, table: &SharedTable) -> String;
+    /// The hash of a row.
+    fn row_hash(&self, table: &SharedTable) -> String;
+}
+
+/// A member with triggers.
+pub struct TriggerMember {
+    system: String,
+    connection: Box<dyn SqlConnection>,
+    dialect: Box<dyn TriggerDialect>,
+}
+
+impl TriggerMember {
+    /// Opens a member over a connection, and makes the ledger's own tables in its database.
+    ///
+    /// # Errors
+    /// [`LedgerError::Database`].
+    pub fn open(
+        connection: Box<dyn SqlConnection>,
+        dialect: Box<dyn TriggerDialect>,
+        product: &str,
+    ) -> LedgerResult<TriggerMember> {
+        let mut member = TriggerMember { system: product.to_owned(), connection, dialect };
+        member.run(member.dialect.session())?;
+        for statement in member.dialect.own_tables() {
+            member.run(statement)?;
+        }
+        let rows = member.run("SELECT version()")?;
+        let version = rows.first().and_then(|rows| rows.first()?.first()?.clone()).unwrap_or_default();
+        let version = String::from_utf8_lossy(&version).replace("PostgreSQL ", "");
+        let number = version.split([' ', '-']).next().unwrap_or_default();
+        member.system = format!("{product} {number}");
+        Ok(member)
+    }
+
+    fn run(&mut self, sql: &str) -> LedgerResult<Vec<StatementRows>> {
+        self.connection.run(sql).map_err(|failure| failure.of(&self.system))
+    }
+
+    fn bytes(&self, content: &Content) -> LedgerResult<Vec<u8>> {
+        shown_bytes(content, &self.system)
+    }
+
+    fn hash(&self, content: &Content) -> LedgerResult<Option<LedgerHash>> {
+        let bytes = self.bytes(content)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let bytes = <[u8; 32]>::try_from(bytes);
+        bytes.map(|bytes| Some(LedgerHash(bytes))).map_err(|_| LedgerError::database(&self.system, "a hash of 32 bytes was expected"))
+    }
+}
+
+/// What a failed transaction leaves the member to do.
+pub(super) fn undo(
+    connection: &mut dyn SqlConnection,
+    failure: SqlFailure,
+    system: &str,
+) -> LedgerResult<Option<String>> {
+    if failure.is_transient {
+        return Err(failure.of(system));
+    }
+    let undone = connection.run("ROLLBACK TO SAVEPOINT ledger_transaction");
+    undone.map(|_| Some(failure.message)).map_err(|failure| failure.of(system))
+}
+
+impl Member for TriggerMember {
+    fn system(&self) -> &str {
+        &self.system
+    }
+
+    fn create_table(&mut self, table: &SharedTable) -> LedgerResult<()> {
+        for statement in self.dialect.shared_table(table) {
+            self.run(&statement)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> LedgerResult<()> {
+        self.run(self.dialect.begin()).map(drop)
+    }
+
+    fn execute(
+        &mut self,
+        statements: &[PortableStatement],
+        _tables: &BTreeMap<String, SharedTable>,
+    ) -> LedgerResult<Option<String>> {
+        let bytes_literal = self.dialect.bytes_literal();
+        let mut sql = "SAVEPOINT ledger_transaction".to_owned();
+        for statement in statements {
+            sql.push_str("; ");
+            sql.push_str(&statement.text(&|value| value_literal(value, bytes_literal)));
+        }
+        sql.push_str("; RELEASE SAVEPOINT ledger_transaction");
+        match self.connection.run(&sql) {
+            Ok(_) => Ok(None),
+            Err(failure) => undo(self.connection.as_mut(), failure, &self.system),
+        }
+    }
+
+    fn take_changes(&mut self) -> LedgerResult<Vec<RowChange>> {
+        let hex = |column: &str| self.dialect.hex(column);
+        let sql = format!(
+            "SELECT shared_table, {}, {}, {} FROM ledger_digest ORDER BY serial; DELETE FROM ledger_digest",
+            hex("row_key"),
+            hex("old_hash"),
+            hex("new_hash")
+        );
+        let rows = self.run(&sql)?.into_iter().next().unwrap_or_default();
+        let mut changes = Vec::with_capacity(rows.len());
+        for row in rows {
+            let [table, key, old, new] = &row[..] else {
+                return Err(LedgerError::database(&self.system, "a digest has four columns"));
+            };
+            let table = String::from_utf8_lossy(table.as_deref().unwrap_or_default()).into_owned();
+            let (key, old, new) = (self.bytes(key)?, self.hash(old)?, self.hash(new)?);
+            changes.push(RowChange { table, key, serial: 0, old, new });
+        }
+        Ok(changes)
+    }
+
+    fn commit(&mut self, height: u64) -> LedgerResult<()> {
+        self.run(&format!("UPDATE ledger_height SET height = {height}; COMMIT")).map(drop)
+    }
+
+    fn rollback(&mut self) -> LedgerResult<()> {
+        self.run("ROLLBACK").map(drop)
+    }
+
+    fn height(&mut self) -> LedgerResult<u64> {
+        let rows = self.run("SELECT height FROM ledger_height")?;
+        read_height(&rows, &self.system)
+    }
+
+    fn scan(&mut self, table: &SharedTable) -> LedgerResult<Vec<(Vec<u8>, LedgerHash)>> {
+        let dialect = &self.dialect;
+        let (key, hash) = (dialect.hex(&dialect.key(table)), dialect.hex(&dialect.row_hash(table)));
+        let rows = self.run(&format!("SELECT {key}, {hash} FROM \"{}\"", table.name))?.into_iter().next();
+        let pair = |row: &Vec<Content>| Ok((self.bytes(&row[0])?, self.hash(&row[1])?.unwrap_or_default()));
+        rows.unwrap_or_default().iter().map(pair).collect()
+    }
+
+    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
+        let mut found = Vec::new();
+        let contents = (0..table.columns.len()).map(|at| self.dialect.hex(&self.dialect.content(table, at)));
+        let contents = contents.collect::<Vec<_>>().join(", ");
+        for keys in keys.chunks(ROWS_MAX) {
+            let condition = has_key(table, keys, self.dialect.bytes_literal())?;
+            let sql = format!("SELECT {contents} FROM \"{}\" WHERE {condition}", table.name);
+            for row in self.run(&sql)?.into_iter().next().unwrap_or_default() {
+                let content = |value: &Content| match value {
+                    None => Ok(None),
+                    value => self.bytes(value).map(Some),
+                };
+                found.push(row.iter().map(content).collect::<LedgerResult<Vec<_>>>()?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn repair(&mut self, table: &SharedTable, keys: &[Vec<u8>], rows: &[Vec<Content>]) -> LedgerResult<()> {
+        repair_rows(table, keys, rows, self.dialect.bytes_literal(), &mut |sql| self.connection.run(sql).map(drop))
+            .and_then(|()| self.connection.run("DELETE FROM ledger_digest").map(drop))
+            .map_err(|failure| failure.of(&self.system))
+    }
+}
+
+/// The number in the ledger's own table.
+pub(super) fn read_height(rows: &[StatementRows], system: &str) -> LedgerResult<u64> {
+    let value = rows.first().and_then(|rows| rows.first()?.first()?.as_ref());
+    let number = value.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+    number.ok_or_else(|| LedgerError::database(system, "ledger_height has no number"))
+}
+
+/// Deletes and inserts in statements of bounded size.
+pub(super) fn repair_rows(
+    table: &SharedTable,
+    keys: &[Vec<u8>],
+    rows: &[Vec<Content>],
+    bytes_literal: BytesLiteral,
+    run: &mut dyn FnMut(&str) -> Result<(), SqlFailure>,
+) -> Result<(), SqlFailure> {
+    for keys in keys.chunks(ROWS_MAX) {
+        let condition = has_key(table, keys, bytes_literal);
+        let condition = condition.map_err(|error| SqlFailure { message: error.to_string(), is_transient: false })?;
+        run(&format!("DELETE FROM \"{}\" WHERE {condition}", table.name))?;
+    }
+    rows.chunks(ROWS_MAX).try_for_each(|rows| run(&insert(table, rows, bytes_literal)))
+}

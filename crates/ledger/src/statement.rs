@@ -1,0 +1,262 @@
+//! Statements of transactions: the part of SQL that all databases do alike, and how one becomes each database's text.
+//!
+//! A statement is `INSERT INTO t (columns) VALUES ...`, `UPDATE t SET ... WHERE ...` or `DELETE FROM t WHERE ...` on one shared table. Names become quoted
+//! names and `$1` the database's literal, so neither reserved words nor the ways of writing a text differ. The rest is refused with the reason, by
+//! each member for itself: a refused transaction is one that has not succeeded, everywhere. What is not refused and still
+//! differs is found by the vote.
+//!
+//! Not here: types. `'12abc' = 12` passes, and the members disagree.
+
+use crate::definition::SharedTable;
+use crate::error::{LedgerError, LedgerResult};
+use crate::token::{KEYWORDS, Token, tokens};
+use crate::value::LedgerValue;
+use std::collections::BTreeMap;
+
+/// What a statement does to rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatementVerb {
+    /// New rows.
+    Insert,
+    /// Other values.
+    Update,
+    /// Rows go.
+    Delete,
+}
+
+/// A statement that has been found to be one that all databases do alike.
+#[derive(Debug, Clone)]
+pub struct PortableStatement {
+    /// What it does.
+    pub verb: StatementVerb,
+    /// To which table.
+    pub table: String,
+    tokens: Vec<Token>,
+    /// Where its WHERE is, or its length.
+    condition: usize,
+    values: Vec<LedgerValue>,
+}
+
+/// Functions that do the same in all databases.
+const FUNCTIONS: [&str; 3] = ["abs", "coalesce", "nullif"];
+
+/// Why a word is refused.
+fn refusal(word: &str) -> String {
+    let reason = match word {
+        "now" | "current_timestamp" | "current_date" | "current_time" | "localtimestamp" | "sysdate" | "curdate" => {
+            "each database has its own clock; hand the time over as a value"
+        }
+        "random" | "rand" | "uuid" | "gen_random_uuid" => "each database has its own chance; hand the value over",
+        "nextval" | "currval" | "last_insert_id" | "lastval" => "sequences have gaps after rollbacks",
+        "select" | "with" | "using" | "join" => "a statement of a ledger is about the rows of one table",
+        "limit" | "order" | "offset" | "fetch" => "which rows come first differs between databases",
+        "conflict" | "duplicate" | "ignore" | "replace" | "merge" => "upserts are each database's own",
+        "returning" => "a transaction has no answer but whether it succeeded",
+        "default" => "a transaction says all that it writes",
+        "like" | "ilike" | "regexp" | "similar" | "escape" => "patterns are each database's own",
+        "create" | "drop" | "alter" | "truncate" => "definitions commit by themselves in MariaDB; use CREATE SHARED TABLE",
+        "cast" | "convert" => "what is cast, and how it is rounded, differs between databases",
+        "length" | "char_length" | "octet_length" => "it counts characters in one database and bytes in another",
+        _ => "it is no column of the table and not part of a ledger's SQL",
+    };
+    format!("\"{word}\" is refused: {reason}")
+}
+
+fn refused<T>(reason: impl Into<String>) -> LedgerResult<T> {
+    Err(LedgerError::Refused(reason.into()))
+}
+
+impl PortableStatement {
+    /// Reads a statement on one of these tables.
+    ///
+    /// # Errors
+    /// [`LedgerError::Refused`] with the reason.
+    pub fn parse(
+        sql: &str,
+        values: &[LedgerValue],
+        tables: &BTreeMap<String, SharedTable>,
+    ) -> LedgerResult<PortableStatement> {
+        let tokens = tokens(sql)?;
+        let word = |at: usize| match tokens.get(at) {
+            Some(Token::Word(word)) => word.as_str(),
+            _ => "",
+        };
+        let (verb, name) = match (word(0), word(1)) {
+            ("insert", "into") => (StatementVerb::Insert, 2),
+            ("delete", "from") => (StatementVerb::Delete, 2),
+            ("update", _) => (StatementVerb::Update, 1),
+            ("", _) => return refused("a statement is expected"),
+            (other, _) if KEYWORDS.contains(&other) => return refused("INSERT INTO, UPDATE or DELETE FROM is expected"),
+            (other, _) => return refused(refusal(other)),
+        };
+        let Some(table) = tables.get(word(name)) else {
+            return refused(format!("\"{}\" is no shared table", word(name)));
+        };
+        let condition = tokens.iter().position(|token| token.is_word("where")).unwrap_or(tokens.len());
+        let statement =
+            PortableStatement { verb, table: table.name.clone(), condition, tokens, values: values.to_vec() };
+        statement.check(table, name)?;
+        Ok(statement)
+    }
+
+    fn check(&self, table: &SharedTable, name: usize) -> LedgerResult<()> {
+        let follows = |at: usize, symbol: &str| self.tokens.get(at + 1).is_some_and(|token| token.is_symbol(symbol));
+        for (at, token) in self.tokens.iter().enumerate() {
+            match token {
+                Token::Parameter(number) => self.check_parameter(*number)?,
+                Token::Word(word) if at == name || KEYWORDS.contains(&word.as_str()) => {}
+                Token::Word(word) if table.position(word).is_some() && !follows(at, "(") => {}
+                Token::Word(word) if FUNCTIONS.contains(&word.as_str()) && follows(at, "(") => {}
+                Token::Word(word) => return refused(refusal(word)),
+                _ => {}
+            }
+        }
+        let expected = match self.verb {
+            StatementVerb::Insert => Token::Symbol("("),
+            StatementVerb::Update => Token::Word("set".into()),
+            StatementVerb::Delete => Token::Word("where".into()),
+        };
+        let is_end = self.verb == StatementVerb::Delete && self.tokens.len() == name + 1;
+        if self.tokens.get(name + 1) != Some(&expected) && !is_end {
+            return refused("the table has one name, and an INSERT names its columns");
+        }
+        match self.verb {
+            StatementVerb::Insert if !self.tokens.iter().any(|token| token.is_word("values")) => {
+                refused("an INSERT has VALUES")
+            }
+            StatementVerb::Update => self.check_assignments(table, name + 2),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_parameter(&self, number: usize) -> LedgerResult<()> {
+        match self.values.get(number - 1) {
+            None => refused(format!("${number} has no value")),
+            Some(LedgerValue::Text(text)) if text.contains('\0') => {
+                refused("a text with a zero byte is refused: PostgreSQL has none")
+            }
+            Some(LedgerValue::Decimal(text)) => {
+                let digits = text.strip_prefix('-').unwrap_or(text);
+                match tokens(digits)?.as_slice() {
+                    [Token::Number(_)] => Ok(()),
+                    _ => refused(format!("${number}, \"{text}\", is no decimal number")),
+                }
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Keys stay: a row with another key is another row.
+    fn check_assignments(&self, table: &SharedTable, from: usize) -> LedgerResult<()> {
+        let mut depth = 0;
+        let mut is_target = true;
+        for token in &self.tokens[from..self.condition] {
+            match token {
+                Token::Symbol("(") => depth += 1,
+                Token::Symbol(")") => depth -= 1,
+                Token::Symbol(",") if depth == 0 => is_target = true,
+                Token::Word(column) if is_target => {
+                    let is_key = table.position(column).is_some_and(|at| table.key.contains(&at));
+                    if is_key {
+                        return refused(format!("\"{column}\" is part of the key, which stays: delete and insert"));
+                    }
+                    is_target = false;
+                }
+                _ if is_target => return refused("SET names one column at a time"),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The statement as a database's text; `literal` writes a value.
+    pub fn text(&self, literal: &dyn Fn(&LedgerValue) -> String) -> String {
+        self.write(0, literal)
+    }
+
+    /// ` WHERE ...` as a database's text, or nothing.
+    pub fn condition_text(&self, literal: &dyn Fn(&LedgerValue) -> String) -> String {
+        self.write(self.condition, literal)
+    }
+
+    fn write(&self, from: usize, literal: &dyn Fn(&LedgerValue) -> String) -> String {
+        let mut text = String::new();
+        for (at, token) in self.tokens.iter().enumerate().skip(from) {
+            let is_glued = token.is_symbol("(") && at > 0 && self.is_function(at - 1);
+            if at > 0 && !is_glued {
+                text.push(' ');
+            }
+            match token {
+                // MariaDB takes a function's name only with its parenthesis next to it.
+                Token::Word(word) if KEYWORDS.contains(&word.as_str()) || self.is_function(at) => text.push_str(word),
+                Token::Word(word) => text.push_str(&format!("\"{word}\"")),
+                Token::Number(digits) => text.push_str(digits),
+                Token::Text(content) => text.push_str(&literal(&LedgerValue::Text(content.clone()))),
+                Token::Parameter(number) => text.push_str(&literal(&self.values[number - 1])),
+                Token::Symbol(symbol) => text.push_str(symbol),
+            }
+        }
+        text
+    }
+
+    fn is_function(&self, at: usize) -> bool {
+        let is_name = matches!(&self.tokens[at], Token::Word(word) if FUNCTIONS.contains(&word.as_str()));
+        is_name && self.tokens.get(at + 1).is_some_and(|token| token.is_symbol("("))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables() -> BTreeMap<String, SharedTable> {
+        let sql = "create shared table account (id bigint primary key, balance bigint, owner text, abs bigint)";
+        let table = SharedTable::parse(sql).expect("a definition");
+        BTreeMap::from([(table.name.clone(), table)])
+    }
+
+    fn written(sql: &str, values: &[LedgerValue]) -> String {
+        let statement = PortableStatement::parse(sql, values, &tables()).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        statement.text(&|value| format!("<{value:?}>"))
+    }
+
+    #[test]
+    fn names_are_quoted_and_values_are_the_databases_literals() {
+        assert_eq!(
+            written("UPDATE Account SET balance = balance - $1, owner='it''s' where ID=$2", &[LedgerValue::Integer(5), LedgerValue::Null]),
+            "update \"account\" set \"balance\" = \"balance\" - <Integer(5)> , \"owner\" = <Text(\"it's\")> where \"id\" = <Null>"
+        );
+        assert_eq!(written("delete from account where abs(abs) < 3", &[]), "delete from \"account\" where abs( \"abs\" ) < 3");
+    }
+
+    #[test]
+    fn what_databases_do_differently_is_refused_with_the_reason() {
+        for (sql, reason) in [
+            ("update account set balance = 7 / 2", "3.5000"),
+            ("update account set owner = owner || 'x'", "NULL"),
+            ("update account set balance = random()", "chance"),
+            ("update account set owner = now()", "clock"),
+            ("insert into account (id) values (nextval('s'))", "gaps"),
+            ("insert into account values (1, 2, 'x', 3)", "names its columns"),
+            ("insert into account (id) select 1", "rows of one table"),
+            ("insert into account (id) values (1) on conflict do nothing", "\"on\" is refused"),
+            ("delete from account where id = 1 limit 1", "come first"),
+            ("update account set id = 3 where id = 2", "part of the key"),
+            ("update account set balance = 1, id = 3", "part of the key"),
+            ("update account a set balance = 1", "refused"),
+            ("update account set balance = 1e3", "exponents"),
+            ("update account set balance = 1; drop table account", "one of its own"),
+            ("update account set balance = 1 -- x", "comments"),
+            ("drop table account", "CREATE SHARED TABLE"),
+            ("update other set balance = 1", "no shared table"),
+            ("update account set balance = $1", "has no value"),
+            ("update account set balance = length(owner)", "counts characters"),
+            ("update account set unknown = 1", "no column"),
+        ] {
+            let said = PortableStatement::parse(sql, &[], &tables()).expect_err(sql).to_string();
+            assert!(said.contains(reason), "{sql}: {said}");
+        }
+        let wrong = [LedgerValue::Decimal("1); drop table account".into())];
+        assert!(PortableStatement::parse("update account set balance = $1", &wrong, &tables()).is_err());
+    }
+}
