@@ -17,17 +17,28 @@
 
 pub mod block;
 pub mod bytes;
+pub mod chain;
 pub mod change;
+pub mod command;
+pub mod consensus;
 pub mod definition;
+pub mod demo;
 pub mod error;
+pub mod file;
 pub mod fingerprint;
 pub mod genesis;
 pub mod hash;
 pub mod member;
 pub mod merkle;
 pub mod message;
+pub mod network;
+pub mod organization;
+pub mod proof;
+pub mod recovery;
 pub mod server;
 pub mod signature;
+pub mod smallbank;
 pub mod statement;
 mod token;
 pub mod value;
+pub mod verify;

@@ -68,16 +68,9 @@ pub(super) fn has_key(table: &SharedTable, keys: &[Vec<u8>], bytes_literal: Byte
         Ok(pairs.map(|(&at, content)| content_literal(table.columns[at].kind, content, bytes_literal)).collect())
     };
     let keys = keys.iter().map(literals).collect::<LedgerResult<Vec<_>>>()?;
-    let name = |at: usize| format!("\"{}\"", table.columns[table.key[at]].name);
-    if table.key.len() == 1 {
-        let list: Vec<&str> = keys.iter().map(|key| key[0].as_str()).collect();
-        return Ok(format!("{} IN ({})", name(0), list.join(", ")));
-    }
-    let equal = |key: &Vec<String>| {
-        let parts = key.iter().enumerate().map(|(at, literal)| format!("{} = {literal}", name(at)));
-        format!("({})", parts.collect::<Vec<_>>().join(" AND "))
-    };
-    Ok(keys.iter().map(equal).collect::<Vec<_>>().join(" OR "))
+    let names: Vec<String> = table.key.iter().map(|&at| format!("\"{}\"", table.columns[at].name)).collect();
+    let keys: Vec<String> = keys.iter().map(|key| format!("({})", key.join(", "))).collect();
+    Ok(format!("({}) IN ({})", names.join(", "), keys.join(", ")))
 }
 
 /// An INSERT of whole rows.

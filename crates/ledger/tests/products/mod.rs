@@ -14,7 +14,7 @@ fn ankerdb() -> LedgerResult<Product> {
 }
 
 /// PostgreSQL, MariaDB and AnKerDB, as far as they are here.
-pub fn servers() -> Vec<PrivateServer> {
+pub(crate) fn servers() -> Vec<PrivateServer> {
     let mut found = Vec::new();
     for product in [Product::find_postgres(), Product::find_mariadb(), ankerdb()] {
         match product {

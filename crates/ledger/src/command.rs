@@ -1,0 +1,221 @@
+//! `ankerdb ledger`: the demonstration, and what a stranger does with a ledger file.
+
+use crate::demo::{DemoSettings, run_demo};
+use crate::error::{LedgerError, LedgerResult};
+use crate::hash::LedgerHash;
+use crate::message::{OrderedBlock, Proposal, ProposedStatement};
+use crate::proof::{TransactionName, check, prove};
+use crate::recovery::RecoveryClass;
+use crate::verify::{verify_file, visit_blocks};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The exit code of a command that needs what is not installed.
+const SKIPPED: u8 = 3;
+
+/// What is done with a ledger.
+#[derive(Debug, clap::Subcommand)]
+pub enum LedgerCommand {
+    /// Three organizations over PostgreSQL, MariaDB and AnKerDB on this machine: Smallbank, a corrupted database, its repair, proofs
+    Demo(DemoArguments),
+    /// Verify a ledger file: the chain, all signatures and quorums, without a database
+    Verify {
+        /// The ledger file
+        file: PathBuf,
+        /// The network that it has to be of, as 64 hexadecimal digits
+        #[arg(long)]
+        network: Option<String>,
+    },
+    /// Write all transactions of a ledger file, one a line
+    Export {
+        /// The ledger file
+        file: PathBuf,
+    },
+    /// Write the proof that a transaction is in the ledger
+    Prove {
+        /// The ledger file
+        file: PathBuf,
+        /// The transaction, as BLOCK.TRANSACTION
+        transaction: String,
+        /// The file that the proof goes to
+        #[arg(long)]
+        output: PathBuf,
+    },
+    /// Check a proof, without the ledger file
+    Check {
+        /// The proof
+        proof: PathBuf,
+        /// The network that it has to be of, as 64 hexadecimal digits
+        #[arg(long)]
+        network: Option<String>,
+    },
+}
+
+/// Settings of the demonstration.
+#[derive(Debug, clap::Args)]
+pub struct DemoArguments {
+    /// Folder for the ledger files; by default one in the folder for temporary files
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// The command of the AnKerDB organization; by default this one
+    #[arg(long)]
+    ankerdb: Option<PathBuf>,
+    /// How many of the three have to agree
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=3))]
+    quorum: u8,
+    /// Users of the bank
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
+    users: u64,
+    /// Transactions in a block
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    block_size: u32,
+    /// Blocks before the corruption
+    #[arg(long, default_value_t = 6)]
+    blocks: usize,
+    /// Exponent of Zipf's law by which users are picked; 0 picks them evenly
+    #[arg(long, default_value_t = 1.1)]
+    zipf: f64,
+    /// Whose database is corrupted
+    #[arg(long, default_value = "postgresql", value_parser = ["postgresql", "mariadb", "ankerdb"])]
+    corrupt: String,
+    /// How it comes back: from the state of another member, by executing all blocks again, or not
+    #[arg(long, default_value = "state", value_parser = ["state", "replay", "none"])]
+    recovery: String,
+}
+
+impl DemoArguments {
+    fn settings(self) -> DemoSettings {
+        let unnamed = || std::env::temp_dir().join(format!("ledger-demo-{}", std::process::id()));
+        DemoSettings {
+            folder: self.folder.unwrap_or_else(unnamed),
+            ankerdb: self.ankerdb,
+            quorum: usize::from(self.quorum),
+            users: self.users,
+            block_size: self.block_size as usize,
+            blocks: self.blocks,
+            zipf: self.zipf,
+            corrupt: self.corrupt,
+            recovery: match self.recovery.as_str() {
+                "replay" => RecoveryClass::FullReplay,
+                "none" => RecoveryClass::None,
+                _ => RecoveryClass::FromState,
+            },
+        }
+    }
+}
+
+impl LedgerCommand {
+    /// Runs the command and says on standard error why it has failed.
+    pub fn run(self) -> ExitCode {
+        let is_demo = matches!(self, LedgerCommand::Demo(_));
+        match self.try_run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(LedgerError::Missing(missing)) if is_demo => {
+                eprintln!("SKIPPED: {missing}");
+                ExitCode::from(SKIPPED)
+            }
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn try_run(self) -> LedgerResult<()> {
+        match self {
+            LedgerCommand::Demo(arguments) => run_demo(&arguments.settings()),
+            LedgerCommand::Verify { file, network } => verify(&file, network.as_deref()),
+            LedgerCommand::Export { file } => export(&file),
+            LedgerCommand::Prove { file, transaction, output } => {
+                let proof = prove(&file, transaction.parse::<TransactionName>()?)?;
+                std::fs::write(&output, &proof).map_err(|error| LedgerError::file(&output, error))?;
+                println!("{}: {} bytes prove transaction {transaction}", output.display(), proof.len());
+                Ok(())
+            }
+            LedgerCommand::Check { proof, network } => check_proof(&proof, network.as_deref()),
+        }
+    }
+}
+
+/// Compares the network of a file with the one that the user trusts.
+fn expect_network(found: LedgerHash, expected: Option<&str>) -> LedgerResult<()> {
+    let Some(expected) = expected else {
+        println!("network {found} (compare it with the one that you know, or give it by --network)");
+        return Ok(());
+    };
+    let Some(expected) = LedgerHash::parse(expected) else {
+        return Err(LedgerError::Refused(format!("--network {expected}: 64 hexadecimal digits are expected")));
+    };
+    if expected == found {
+        return Ok(());
+    }
+    Err(LedgerError::Untrusted(format!("it is of network {found}, not of {expected}")))
+}
+
+fn verify(file: &Path, network: Option<&str>) -> LedgerResult<()> {
+    let started = std::time::Instant::now();
+    let (found, end) = verify_file(file)?;
+    let took = started.elapsed().as_secs_f64();
+    let chain = found.chain()?;
+    expect_network(chain.network, network)?;
+    let members: Vec<&str> = chain.genesis.members.iter().map(|member| member.name.as_str()).collect();
+    println!("network \"{}\" of {}, policy {}", chain.genesis.name, members.join(", "), chain.genesis.policy());
+    if let Some(member) = found.member {
+        println!("kept by {}", chain.genesis.members[member as usize].name);
+    }
+    println!("{} blocks, {} transactions, {} of them succeeded; {} votes", chain.height, found.transactions, found.succeeded, found.votes);
+    for block in &found.superseded {
+        println!("block {}: its keeper had voted for {}, and was outvoted or found no quorum", block.header.height, block.header.hash().short());
+    }
+    if let Some(prepared) = &found.prepared {
+        println!("block {} has no quorum yet", prepared.block.header.height);
+    }
+    if end.torn_bytes > 0 {
+        println!("the last {} bytes are a torn end, which its keeper will cut", end.torn_bytes);
+    }
+    println!("head {}", chain.head);
+    println!("verified in {took:.2} s, {:.0} transactions/s", found.transactions as f64 / took);
+    Ok(())
+}
+
+fn export(file: &Path) -> LedgerResult<()> {
+    let (found, _) = verify_file(file)?;
+    let chain = found.chain()?;
+    visit_blocks(file, 0, &mut |(block, _)| {
+        let order = OrderedBlock::verify(&block.order, &chain.genesis, &chain.network)?;
+        for (index, message) in order.proposals.iter().enumerate() {
+            let outcome = if block.header.outcomes.get(index) { "ok" } else { "failed" };
+            match Proposal::verify(message, &chain.genesis, &chain.network) {
+                Ok((key, proposal)) => {
+                    let client = &chain.genesis.client(&key)?.name;
+                    println!("{}.{index}\t{outcome}\t{client} {}\t{}", block.header.height, proposal.number, show(&proposal));
+                }
+                Err(error) => println!("{}.{index}\t{outcome}\t{error}", block.header.height),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The statements of a proposal with their values.
+fn show(proposal: &Proposal) -> String {
+    let statement = |statement: &ProposedStatement| {
+        if statement.values.is_empty() { statement.sql.clone() } else { format!("{} {:?}", statement.sql, statement.values) }
+    };
+    proposal.statements.iter().map(statement).collect::<Vec<_>>().join("; ")
+}
+
+fn check_proof(path: &Path, network: Option<&str>) -> LedgerResult<()> {
+    let bytes = std::fs::read(path).map_err(|error| LedgerError::file(path, error))?;
+    let proved = check(&bytes)?;
+    expect_network(proved.genesis.network(), network)?;
+    let outcome = if proved.has_succeeded { "succeeded" } else { "failed" };
+    let (height, index, genesis) = (proved.header.height, proved.index, &proved.genesis);
+    println!("proved: transaction {height}.{index} of network \"{}\" {outcome}", genesis.name);
+    println!("{} of {} members have voted for its block, {}", proved.votes, genesis.members.len(), proved.header.hash());
+    match (&proved.client, &proved.proposal) {
+        (Some(client), Some(proposal)) => println!("signed by {client} as its number {}: {}", proposal.number, show(proposal)),
+        _ => println!("it is not signed by a client, and was executed by nobody"),
+    }
+    Ok(())
+}

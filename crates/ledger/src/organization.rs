@@ -1,0 +1,344 @@
+//! An organization: a member's database, a ledger file, a key. It executes orders, votes, and commits what has a quorum.
+//!
+//! ```text
+//! order ─> execute: BEGIN, transactions, digests ─> block and own vote into the file, synced ─> vote
+//! votes ─> decide:  quorum for the own header ─> votes into the file, synced ─> COMMIT
+//!                   quorum for another one    ─> ROLLBACK, recover
+//!                   none                      ─> ROLLBACK
+//! ```
+//! The file is ahead of the database, by one block at most, so a stop at any moment loses nothing: what the file has and the database
+//! has not is executed again when the organization starts.
+
+use crate::block::{BlockHeader, LedgerBlock, SuccessBits, leaves};
+use crate::bytes::ByteWriter;
+use crate::chain::{CheckedOrder, CheckedTransaction, LedgerChain};
+use crate::change::{RowChange, TableStates, digest_hash, in_digest_order};
+use crate::consensus::{VoteCount, count_votes};
+use crate::definition::SharedTable;
+use crate::error::{LedgerError, LedgerResult};
+use crate::file::{LedgerFile, RecordKind};
+use crate::genesis::Genesis;
+use crate::member::Member;
+use crate::merkle;
+use crate::message::Vote;
+use crate::signature::KeyPair;
+use crate::verify::{CertifiedBlock, FileVerifier, visit_blocks};
+use std::path::Path;
+
+/// What executing an order has come to.
+#[derive(Debug)]
+pub struct ExecutedBlock {
+    /// The block.
+    pub block: LedgerBlock,
+    /// What it has changed, in the order of the digest.
+    pub changes: Vec<RowChange>,
+    /// Why transactions have failed, by their place.
+    pub failures: Vec<(usize, String)>,
+    checked: CheckedOrder,
+    states: TableStates,
+}
+
+/// What votes mean for one organization.
+#[derive(Debug)]
+pub enum Decision {
+    /// The block is in its file and its database.
+    Committed(VoteCount),
+    /// Another block has the quorum; its own is rolled back.
+    Outvoted(VoteCount),
+    /// No block has the quorum; its own is rolled back.
+    Undecided(VoteCount),
+}
+
+/// An organization at work.
+pub struct Organization {
+    pub(crate) place: u32,
+    pub(crate) keys: KeyPair,
+    pub(crate) member: Box<dyn Member>,
+    pub(crate) file: LedgerFile,
+    pub(crate) chain: LedgerChain,
+    pub(crate) states: TableStates,
+    /// Height and round of the last vote.
+    voted: (u64, u32),
+    /// Whether the file has blocks that the database may not have.
+    pub(crate) is_behind: bool,
+    executed: Option<ExecutedBlock>,
+    last: Option<ExecutedBlock>,
+    /// Tables that were not what the ledger says when the organization started.
+    pub suspects: Vec<String>,
+}
+
+impl Organization {
+    /// A new organization with an empty database.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] and [`LedgerError::Database`]; [`LedgerError::Untrusted`] if the key is none of a member's.
+    pub fn found(path: &Path, genesis: &Genesis, keys: KeyPair, member: Box<dyn Member>) -> LedgerResult<Organization> {
+        genesis.check()?;
+        LedgerFile::create(path, genesis)?;
+        Organization::open(path, keys, member)
+    }
+
+    /// Goes on with a file and a database. Verifies the file, cuts its torn end, executes what the database has not yet, and compares
+    /// its tables with the ledger: those that differ are `suspects`, to be repaired.
+    ///
+    /// # Errors
+    /// What verification finds, and [`LedgerError::Database`]; [`LedgerError::File`] if the database is ahead of the file.
+    pub fn open(path: &Path, keys: KeyPair, member: Box<dyn Member>) -> LedgerResult<Organization> {
+        let mut verifier = FileVerifier::default();
+        let (file, _) = LedgerFile::open(path, &mut |kind, payload, _| verifier.record(kind, payload))?;
+        let voted = verifier.prepared.as_ref().map_or((0, 0), |prepared| (prepared.vote.header.height, prepared.vote.round));
+        let chain = verifier.chain()?.clone();
+        let members = &chain.genesis.members;
+        let Some(place) = members.iter().position(|member| member.key == keys.public()) else {
+            return Err(LedgerError::Untrusted(format!("{} is the key of no member", keys.public())));
+        };
+        if verifier.member.is_some_and(|own| own as usize != place) {
+            return Err(LedgerError::file(path, format!("it is not the file of \"{}\"", members[place].name)));
+        }
+        let mut organization = Organization {
+            place: place as u32,
+            keys,
+            member,
+            file,
+            states: TableStates::default(),
+            voted,
+            is_behind: false,
+            executed: None,
+            last: None,
+            suspects: Vec::new(),
+            chain,
+        };
+        organization.catch_up()?;
+        organization.compare_states()?;
+        Ok(organization)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.chain.genesis.members[self.place as usize].name
+    }
+
+    /// What its database is.
+    pub fn system(&self) -> &str {
+        self.member.system()
+    }
+
+    /// Its chain.
+    pub fn chain(&self) -> &LedgerChain {
+        &self.chain
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The block that it has executed last, whether it was committed or not.
+    pub fn last_executed(&self) -> Option<&ExecutedBlock> {
+        self.executed.as_ref().or(self.last.as_ref())
+    }
+
+    /// The shared tables.
+    pub fn tables(&self) -> Vec<SharedTable> {
+        self.chain.tables.values().cloned().collect()
+    }
+
+    /// Executes blocks of the file that the database has not.
+    fn catch_up(&mut self) -> LedgerResult<()> {
+        let height = self.member.height()?;
+        if height > self.chain.height {
+            let reason = format!("the database has {height} blocks and the file {}: it is not this database's", self.chain.height);
+            return Err(LedgerError::file(self.file.path(), reason));
+        }
+        if height == self.chain.height {
+            return Ok(());
+        }
+        let mut chain = LedgerChain::new(self.chain.genesis.clone());
+        let member = &mut self.member;
+        visit_blocks(self.file.path(), 0, &mut |(block, _)| {
+            let checked = chain.check(&block.order)?;
+            if block.header.height <= height {
+                chain.advance(&checked, &block.header);
+                return Ok(());
+            }
+            let states = TableStates { tables: chain.tables.clone(), ..TableStates::default() };
+            let executed = execute_on(member.as_mut(), &chain, states, checked, &block.order)?;
+            member.commit(block.header.height)?;
+            chain.advance(&executed.checked, &block.header);
+            Ok(())
+        })
+    }
+
+    /// Reads all tables and notes those that are not what the ledger says. What each should be is known only of all together, so
+    /// without a suspect the state is certified, and otherwise all tables are suspects.
+    fn compare_states(&mut self) -> LedgerResult<()> {
+        self.states = scan_states(self.member.as_mut(), &self.chain)?;
+        let is_certified = self.chain.state.is_none_or(|state| state == self.states.hash());
+        self.suspects = if is_certified { Vec::new() } else { self.chain.tables.keys().cloned().collect() };
+        Ok(())
+    }
+
+    /// Compares the tables in the database with what the blocks have made of them. Reads all of them.
+    ///
+    /// # Errors
+    /// [`LedgerError::Database`].
+    pub fn audit(&mut self) -> LedgerResult<Vec<String>> {
+        let found = scan_states(self.member.as_mut(), &self.chain)?;
+        let differs = |name: &&String| found.fingerprints.get(*name) != self.states.fingerprints.get(*name);
+        let mut differing: Vec<String> = self.chain.tables.keys().filter(differs).cloned().collect();
+        differing.extend(self.suspects.iter().cloned());
+        differing.sort();
+        differing.dedup();
+        Ok(differing)
+    }
+
+    /// Executes an order without committing it, and votes. The block and the vote are in the file before the vote is returned.
+    ///
+    /// # Errors
+    /// [`LedgerError::Untrusted`] if the order is not one for the next block; [`LedgerError::Database`] and [`LedgerError::File`]. The
+    /// database is as before.
+    pub fn execute(&mut self, order: &[u8]) -> LedgerResult<Vec<u8>> {
+        self.abandon();
+        if self.is_behind {
+            let reason = "it may not have the last block of the ledger; the organization has to be opened again";
+            return Err(LedgerError::database(self.member.system(), reason));
+        }
+        let checked = self.chain.check(order)?;
+        let executed = execute_on(self.member.as_mut(), &self.chain, self.states.clone(), checked, order);
+        let executed = executed.inspect_err(|_| drop(self.member.rollback()))?;
+        let vote = self.vote_for(&executed.block.header);
+        self.executed = Some(executed);
+        let executed = self.executed.as_ref().expect("it was put there");
+        let recorded = append_block(&mut self.file, &executed.block, &vote);
+        recorded.inspect_err(|_| self.abandon()).map(|()| vote)
+    }
+
+    fn vote_for(&mut self, header: &BlockHeader) -> Vec<u8> {
+        let round = if self.voted.0 == header.height { self.voted.1 + 1 } else { 1 };
+        self.voted = (header.height, round);
+        Vote { member: self.place, round, header: header.clone() }.sign(&self.keys)
+    }
+
+    /// Takes an executed block back.
+    pub fn abandon(&mut self) {
+        if let Some(executed) = self.executed.take() {
+            // Where that fails the connection is gone, and the database has rolled back by itself.
+            let _ = self.member.rollback();
+            self.last = Some(executed);
+        }
+    }
+
+    /// Counts the votes on the executed block, and commits it or takes it back.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] and [`LedgerError::Database`]. If the block has its quorum it is in the file, and is executed again when
+    /// the organization starts.
+    pub fn decide(&mut self, votes: &[Vec<u8>]) -> LedgerResult<Decision> {
+        let height = self.chain.height + 1;
+        let count = count_votes(&self.chain.genesis, &self.chain.network, height, votes);
+        let Some(winner) = &count.winner else {
+            self.abandon();
+            return Ok(Decision::Undecided(count));
+        };
+        if self.executed.as_ref().is_none_or(|executed| executed.block.header != *winner) {
+            self.abandon();
+            return Ok(Decision::Outvoted(count));
+        }
+        let votes: Vec<Vec<u8>> = count.votes.iter().map(|(_, vote)| vote.clone()).collect();
+        append_votes(&mut self.file, &votes).inspect_err(|_| self.abandon())?;
+        let executed = self.executed.take().expect("it was compared with the winner");
+        self.chain.advance(&executed.checked, &executed.block.header);
+        self.is_behind = true;
+        self.member.commit(height)?;
+        self.is_behind = false;
+        self.states = executed.states.clone();
+        self.last = Some(executed);
+        Ok(Decision::Committed(count))
+    }
+
+    /// Puts a block that others have certified into the file; the caller has verified it, and commits its rows.
+    pub(crate) fn adopt(&mut self, (block, votes): &CertifiedBlock, checked: &CheckedOrder) -> LedgerResult<()> {
+        let vote = self.vote_for(&block.header);
+        append_block(&mut self.file, block, &vote)?;
+        append_votes(&mut self.file, votes)?;
+        self.chain.advance(checked, &block.header);
+        Ok(())
+    }
+}
+
+fn append_block(file: &mut LedgerFile, block: &LedgerBlock, vote: &[u8]) -> LedgerResult<()> {
+    let record = ByteWriter::default().bytes(&block.encode()).bytes(vote).finish();
+    file.append(RecordKind::Block, &record).map(drop)
+}
+
+fn append_votes(file: &mut LedgerFile, votes: &[Vec<u8>]) -> LedgerResult<()> {
+    let mut writer = ByteWriter::default();
+    writer.count(votes.len());
+    for vote in votes {
+        writer.bytes(vote);
+    }
+    file.append(RecordKind::Votes, &writer.finish()).map(drop)
+}
+
+/// What the rows of all tables add up to, read from the database.
+pub(crate) fn scan_states(member: &mut dyn Member, chain: &LedgerChain) -> LedgerResult<TableStates> {
+    let mut states = TableStates::default();
+    for table in chain.tables.values() {
+        states.define(table.clone());
+        let fingerprint = states.fingerprints.entry(table.name.clone()).or_default();
+        for (_, row) in member.scan(table)? {
+            fingerprint.add(&row);
+        }
+    }
+    Ok(states)
+}
+
+/// Executes an order inside of a block of the database, which stays open.
+pub(crate) fn execute_on(
+    member: &mut dyn Member,
+    chain: &LedgerChain,
+    mut states: TableStates,
+    checked: CheckedOrder,
+    message: &[u8],
+) -> LedgerResult<ExecutedBlock> {
+    let mut failures = Vec::new();
+    let mut bits = Vec::with_capacity(checked.transactions.len());
+    if let [Ok(CheckedTransaction::Definition(table))] = &checked.transactions[..] {
+        member.create_table(table)?;
+        states.define(table.clone());
+        member.begin()?;
+        bits.push(true);
+    } else {
+        member.begin()?;
+        for (at, transaction) in checked.transactions.iter().enumerate() {
+            let failure = match transaction {
+                Err(reason) => Some(reason.clone()),
+                Ok(CheckedTransaction::Definition(_)) => Some("a definition is alone in its block".to_owned()),
+                Ok(CheckedTransaction::Statements(statements)) => member.execute(statements, &chain.tables)?,
+            };
+            bits.push(failure.is_none());
+            failures.extend(failure.map(|reason| (at, reason)));
+        }
+    }
+    let changes = in_digest_order(member.take_changes()?);
+    states.apply(&changes);
+    let outcomes = SuccessBits::new(&bits);
+    let header = BlockHeader {
+        network: chain.network,
+        height: chain.height + 1,
+        previous: chain.head,
+        order: checked.order.hash(),
+        root: merkle::root(&leaves(&checked.order.proposals, &outcomes)),
+        outcomes,
+        digest: digest_hash(&changes),
+        state: states.hash(),
+    };
+    let block = LedgerBlock { header, order: message.to_vec() };
+    Ok(ExecutedBlock { block, changes, failures, checked, states })
+}
+
+impl ExecutedBlock {
+    pub(crate) fn into_states(self) -> (CheckedOrder, TableStates) {
+        (self.checked, self.states)
+    }
+}
