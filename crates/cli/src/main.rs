@@ -1,7 +1,9 @@
-//! The `ankerdb` command: a demo, the server and what keeps its data, the benchmarks, and the papers' experiments.
+//! The `ankerdb` command: a demo, the server and what keeps its data, the benchmarks, the papers' experiments, and
+//! the ledger.
 //!
 //! Results go to standard output, progress to standard error. Exit codes: 0 for success, 1 if the command
-//! failed, 2 if the options are impossible. `check` has 1 for faults, and 2 for what keeps it from looking.
+//! failed, 2 if the options are impossible. `check` has 1 for faults, and 2 for what keeps it from looking; `ledger demo` has 3
+//! for what is not installed.
 // Not `forbid`, for the sake of the allocator that counts.
 #![deny(unsafe_code)]
 
@@ -17,6 +19,7 @@ mod progress;
 mod serve;
 
 use ankerdb_engine::{Error, Result, SqlState};
+use ankerdb_ledger::command::LedgerCommand;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -45,6 +48,9 @@ enum Command {
     Bench(bench::Benchmark),
     /// Run a table or figure of the papers (`experiment list` names them), and write it as text, CSV, SVG and PNG.
     Experiment(experiment::ExperimentOptions),
+    /// Let organizations share tables verifiably, over PostgreSQL, MariaDB and AnKerDB.
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +63,8 @@ fn main() -> ExitCode {
         Command::Check(options) => (check::run(&options), Some(2)),
         Command::Bench(benchmark) => (benchmark.run().map(success), None),
         Command::Experiment(options) => (experiment::run(&options).map(success), None),
+        // The ledger knows no errors of the engine, and says its own.
+        Command::Ledger(command) => return command.run(),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("ankerdb: {error}{}", error.hint().map(|hint| format!(". {hint}")).unwrap_or_default());

@@ -123,10 +123,15 @@ impl BlockHeader {
         differ("the rows that were changed (digest)", &self.digest, &other.digest);
         differ("the tables afterwards (state)", &self.state, &other.state);
         let bits = self.outcomes.count().max(other.outcomes.count());
-        let flipped: Vec<usize> = (0..bits).filter(|at| self.outcomes.get(*at) != other.outcomes.get(*at)).collect();
+        let flipped: Vec<usize> =
+            (0..bits).filter(|at| self.outcomes.get(*at) != other.outcomes.get(*at)).collect();
         for at in flipped.iter().take(3) {
             let said = |has: bool| if has { "succeeded" } else { "failed" };
-            found.push(format!("transaction {at} {} instead of {}", said(self.outcomes.get(*at)), said(!self.outcomes.get(*at))));
+            found.push(format!(
+                "transaction {at} {} instead of {}",
+                said(self.outcomes.get(*at)),
+                said(!self.outcomes.get(*at))
+            ));
         }
         if flipped.len() > 3 {
             found.push(format!("and {} more outcomes", flipped.len() - 3));

@@ -72,7 +72,11 @@ impl LedgerChain {
     pub fn check(&self, message: &[u8]) -> LedgerResult<CheckedOrder> {
         let order = OrderedBlock::verify(message, &self.genesis, &self.network)?;
         if order.height != self.height + 1 {
-            let reason = format!("an order for block {} came instead of one for block {}", order.height, self.height + 1);
+            let reason = format!(
+                "an order for block {} came instead of one for block {}",
+                order.height,
+                self.height + 1
+            );
             return Err(LedgerError::Untrusted(reason));
         }
         let mut numbers = self.numbers.clone();
@@ -92,7 +96,8 @@ impl LedgerChain {
         let (client, proposal) = Proposal::verify(message, &self.genesis, &self.network)?;
         let last = numbers.entry(client).or_default();
         if proposal.number <= *last {
-            let reason = format!("transaction {} of its client is a repetition: {last} was before", proposal.number);
+            let reason =
+                format!("transaction {} of its client is a repetition: {last} was before", proposal.number);
             return Err(LedgerError::Refused(reason));
         }
         *last = proposal.number;
@@ -140,7 +145,9 @@ impl LedgerChain {
             let has_succeeded = refused.map(|(at, _)| at).any(|at| header.outcomes.get(at));
             has_succeeded.then_some("a transaction has succeeded that must not be executed")
         };
-        misfit.map_or(Ok(()), |reason| Err(LedgerError::Untrusted(format!("block {}: {reason}", header.height))))
+        misfit.map_or(Ok(()), |reason| {
+            Err(LedgerError::Untrusted(format!("block {}: {reason}", header.height)))
+        })
     }
 
     /// Makes a block the head. The caller has checked the header and counted the votes.
@@ -173,7 +180,10 @@ impl LedgerChain {
         }
         if members.len() < self.genesis.quorum {
             let (have, need) = (members.len(), self.genesis.quorum);
-            return Err(LedgerError::NoQuorum(format!("block {}: {have} members voted for it, {need} have to", header.height)));
+            return Err(LedgerError::NoQuorum(format!(
+                "block {}: {have} members voted for it, {need} have to",
+                header.height
+            )));
         }
         Ok(members.len())
     }

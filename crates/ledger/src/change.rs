@@ -57,7 +57,8 @@ pub fn in_digest_order(mut changes: Vec<RowChange>) -> Vec<RowChange> {
     changes.sort_by(|one, other| (&one.table, &one.key).cmp(&(&other.table, &other.key)));
     let mut serial = 0;
     for at in 0..changes.len() {
-        let is_next = at > 0 && changes[at - 1].table == changes[at].table && changes[at - 1].key == changes[at].key;
+        let is_next =
+            at > 0 && changes[at - 1].table == changes[at].table && changes[at - 1].key == changes[at].key;
         serial = if is_next { serial + 1 } else { 0 };
         changes[at].serial = serial;
     }

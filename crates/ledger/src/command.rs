@@ -144,7 +144,9 @@ fn expect_network(found: LedgerHash, expected: Option<&str>) -> LedgerResult<()>
         return Ok(());
     };
     let Some(expected) = LedgerHash::parse(expected) else {
-        return Err(LedgerError::Refused(format!("--network {expected}: 64 hexadecimal digits are expected")));
+        return Err(LedgerError::Refused(format!(
+            "--network {expected}: 64 hexadecimal digits are expected"
+        )));
     };
     if expected == found {
         return Ok(());
@@ -159,13 +161,25 @@ fn verify(file: &Path, network: Option<&str>) -> LedgerResult<()> {
     let chain = found.chain()?;
     expect_network(chain.network, network)?;
     let members: Vec<&str> = chain.genesis.members.iter().map(|member| member.name.as_str()).collect();
-    println!("network \"{}\" of {}, policy {}", chain.genesis.name, members.join(", "), chain.genesis.policy());
+    println!(
+        "network \"{}\" of {}, policy {}",
+        chain.genesis.name,
+        members.join(", "),
+        chain.genesis.policy()
+    );
     if let Some(member) = found.member {
         println!("kept by {}", chain.genesis.members[member as usize].name);
     }
-    println!("{} blocks, {} transactions, {} of them succeeded; {} votes", chain.height, found.transactions, found.succeeded, found.votes);
+    println!(
+        "{} blocks, {} transactions, {} of them succeeded; {} votes",
+        chain.height, found.transactions, found.succeeded, found.votes
+    );
     for block in &found.superseded {
-        println!("block {}: its keeper had voted for {}, and was outvoted or found no quorum", block.header.height, block.header.hash().short());
+        println!(
+            "block {}: its keeper had voted for {}, and was outvoted or found no quorum",
+            block.header.height,
+            block.header.hash().short()
+        );
     }
     if let Some(prepared) = &found.prepared {
         println!("block {} has no quorum yet", prepared.block.header.height);
@@ -188,7 +202,12 @@ fn export(file: &Path) -> LedgerResult<()> {
             match Proposal::verify(message, &chain.genesis, &chain.network) {
                 Ok((key, proposal)) => {
                     let client = &chain.genesis.client(&key)?.name;
-                    println!("{}.{index}\t{outcome}\t{client} {}\t{}", block.header.height, proposal.number, show(&proposal));
+                    println!(
+                        "{}.{index}\t{outcome}\t{client} {}\t{}",
+                        block.header.height,
+                        proposal.number,
+                        show(&proposal)
+                    );
                 }
                 Err(error) => println!("{}.{index}\t{outcome}\t{error}", block.header.height),
             }
@@ -200,7 +219,11 @@ fn export(file: &Path) -> LedgerResult<()> {
 /// The statements of a proposal with their values.
 fn show(proposal: &Proposal) -> String {
     let statement = |statement: &ProposedStatement| {
-        if statement.values.is_empty() { statement.sql.clone() } else { format!("{} {:?}", statement.sql, statement.values) }
+        if statement.values.is_empty() {
+            statement.sql.clone()
+        } else {
+            format!("{} {:?}", statement.sql, statement.values)
+        }
     };
     proposal.statements.iter().map(statement).collect::<Vec<_>>().join("; ")
 }
@@ -212,9 +235,16 @@ fn check_proof(path: &Path, network: Option<&str>) -> LedgerResult<()> {
     let outcome = if proved.has_succeeded { "succeeded" } else { "failed" };
     let (height, index, genesis) = (proved.header.height, proved.index, &proved.genesis);
     println!("proved: transaction {height}.{index} of network \"{}\" {outcome}", genesis.name);
-    println!("{} of {} members have voted for its block, {}", proved.votes, genesis.members.len(), proved.header.hash());
+    println!(
+        "{} of {} members have voted for its block, {}",
+        proved.votes,
+        genesis.members.len(),
+        proved.header.hash()
+    );
     match (&proved.client, &proved.proposal) {
-        (Some(client), Some(proposal)) => println!("signed by {client} as its number {}: {}", proposal.number, show(proposal)),
+        (Some(client), Some(proposal)) => {
+            println!("signed by {client} as its number {}: {}", proposal.number, show(proposal))
+        }
         _ => println!("it is not signed by a client, and was executed by nobody"),
     }
     Ok(())

@@ -54,12 +54,17 @@ pub fn count_votes(genesis: &Genesis, network: &LedgerHash, height: u64, message
         let member = vote.member as usize;
         let name = &genesis.members[member].name;
         if vote.header.height != height {
-            count.faults.push(format!("\"{name}\" voted on block {} when block {height} was voted on", vote.header.height));
+            count.faults.push(format!(
+                "\"{name}\" voted on block {} when block {height} was voted on",
+                vote.header.height
+            ));
             continue;
         }
         match latest.get(&member) {
             Some((other, _)) if other.round == vote.round && other.header != vote.header => {
-                count.faults.push(format!("\"{name}\" has signed two votes on block {height}: neither counts"));
+                count
+                    .faults
+                    .push(format!("\"{name}\" has signed two votes on block {height}: neither counts"));
                 twice.push(member);
             }
             Some((other, _)) if other.round >= vote.round => {}
@@ -101,7 +106,11 @@ impl VoteCount {
     /// Why there is no winner: which members disagree, and on what.
     pub fn explain(&self, genesis: &Genesis, height: u64) -> String {
         let need = genesis.quorum;
-        let mut text = format!("block {height} has no quorum: {} needs {need} equal votes, {} are equal", genesis.policy(), self.votes.len());
+        let mut text = format!(
+            "block {height} has no quorum: {} needs {need} equal votes, {} are equal",
+            genesis.policy(),
+            self.votes.len()
+        );
         if let Some((member, _)) = self.votes.first().filter(|_| !self.dissents.is_empty()) {
             text.push_str(&format!(" (as \"{}\" has it)", genesis.members[*member].name));
         }

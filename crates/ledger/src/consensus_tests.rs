@@ -54,7 +54,10 @@ fn two_of_three_are_a_quorum_of_any_2_and_none_of_all_3() {
         assert_eq!(count.votes.iter().map(|(member, _)| *member).collect::<Vec<_>>(), [0, 2]);
         assert_eq!(count.dissents[0].name, "org1");
         let said = count.explain(&all.genesis, 7);
-        assert!(said.contains("\"org1\" has the rows that were changed (digest): 09090909 instead of 04040404"), "{said}");
+        assert!(
+            said.contains("\"org1\" has the rows that were changed (digest): 09090909 instead of 04040404"),
+            "{said}"
+        );
         assert!(said.contains("transaction 1 failed instead of succeeded"), "{said}");
     }
 }
@@ -65,7 +68,13 @@ fn a_member_that_votes_twice_in_a_round_is_not_counted_and_named() {
     let count = all.count(&[all.vote(0, 1, 4), all.vote(1, 1, 4), all.vote(1, 1, 9), all.vote(2, 1, 9)]);
     assert!(count.winner.is_none() && count.faults[0].contains("\"org1\" has signed two votes"), "{count:?}");
     // The same vote again is no second one, and one of a later round replaces it.
-    let count = all.count(&[all.vote(0, 1, 4), all.vote(1, 1, 9), all.vote(1, 1, 9), all.vote(1, 2, 4), all.vote(1, 1, 9)]);
+    let count = all.count(&[
+        all.vote(0, 1, 4),
+        all.vote(1, 1, 9),
+        all.vote(1, 1, 9),
+        all.vote(1, 2, 4),
+        all.vote(1, 1, 9),
+    ]);
     assert!(count.winner.is_some() && count.faults.is_empty(), "{count:?}");
 }
 
@@ -78,10 +87,12 @@ fn forged_borrowed_old_and_damaged_votes_are_not_counted() {
     // Of no member.
     let foreign = Vote { member: 3, round: 1, header: all.header(4) }.sign(&all.keys[3]);
     // Of another height, as if replayed.
-    let old = Vote { member: 1, round: 1, header: BlockHeader { height: 6, ..all.header(4) } }.sign(&all.keys[1]);
+    let old =
+        Vote { member: 1, round: 1, header: BlockHeader { height: 6, ..all.header(4) } }.sign(&all.keys[1]);
     // Of another network.
     let network = LedgerHash([8; 32]);
-    let other = Vote { member: 1, round: 1, header: BlockHeader { network, ..all.header(4) } }.sign(&all.keys[1]);
+    let other =
+        Vote { member: 1, round: 1, header: BlockHeader { network, ..all.header(4) } }.sign(&all.keys[1]);
     let mut damaged = all.vote(2, 1, 4);
     *damaged.last_mut().expect("a signature") ^= 1;
     let huge = vec![255; 1 << 20];
@@ -95,7 +106,8 @@ fn forged_borrowed_old_and_damaged_votes_are_not_counted() {
 fn policies_under_which_two_blocks_could_both_count_are_refused() {
     for (count, quorum) in [(4, 2), (3, 1), (3, 4), (2, 1)] {
         let keys: Vec<KeyPair> = (0..count).map(|at| KeyPair::from_seed(&[at as u8 + 1; 32])).collect();
-        let identity = |(at, keys): (usize, &KeyPair)| Identity { name: format!("org{at}"), key: keys.public() };
+        let identity =
+            |(at, keys): (usize, &KeyPair)| Identity { name: format!("org{at}"), key: keys.public() };
         let members = keys.iter().enumerate().map(identity).collect();
         let ordering = keys[0].public();
         let genesis = Genesis { name: "test".into(), members, quorum, ordering, clients: Vec::new() };

@@ -58,7 +58,8 @@ impl SharedTable {
     }
 
     fn check(&self) -> LedgerResult<()> {
-        let refused = |reason: String| Err(LedgerError::Refused(format!("table \"{}\": {reason}", self.name)));
+        let refused =
+            |reason: String| Err(LedgerError::Refused(format!("table \"{}\": {reason}", self.name)));
         if self.key.is_empty() {
             return refused("it needs a PRIMARY KEY, by which members name the rows that differ".into());
         }
@@ -72,7 +73,9 @@ impl SharedTable {
             bytes += match self.columns[at].kind {
                 LedgerType::Text | LedgerType::Bytea => {
                     let kind = self.columns[at].kind;
-                    return refused(format!("{kind} is no key: MariaDB indexes only a part of it; use varchar(n)"));
+                    return refused(format!(
+                        "{kind} is no key: MariaDB indexes only a part of it; use varchar(n)"
+                    ));
                 }
                 LedgerType::Varchar(length) => usize::from(length) * 4,
                 _ => 20,
@@ -140,13 +143,18 @@ impl DefinitionParser<'_> {
 
     fn takes_words(&mut self, words: &[&str]) -> bool {
         let ahead = self.tokens.get(self.at..self.at + words.len()).unwrap_or_default();
-        let found = ahead.len() == words.len() && ahead.iter().zip(words).all(|(own, word)| own.is_word(word));
+        let found =
+            ahead.len() == words.len() && ahead.iter().zip(words).all(|(own, word)| own.is_word(word));
         self.at += if found { words.len() } else { 0 };
         found
     }
 
     fn symbol(&mut self, symbol: &str) -> LedgerResult<()> {
-        if self.takes(|token| token.is_symbol(symbol)) { Ok(()) } else { refused(format!("\"{symbol}\" is expected")) }
+        if self.takes(|token| token.is_symbol(symbol)) {
+            Ok(())
+        } else {
+            refused(format!("\"{symbol}\" is expected"))
+        }
     }
 
     fn name(&mut self) -> LedgerResult<String> {
@@ -192,7 +200,9 @@ impl DefinitionParser<'_> {
         }
         self.symbol(")")?;
         if self.at < self.tokens.len() {
-            return refused("nothing may follow a definition: options are the ledger's choice, alike for all databases");
+            return refused(
+                "nothing may follow a definition: options are the ledger's choice, alike for all databases",
+            );
         }
         Ok(table)
     }
@@ -239,9 +249,13 @@ impl DefinitionParser<'_> {
         if let Some(Token::Word(word)) = self.tokens.get(self.at) {
             let reason = match word.as_str() {
                 "default" => "defaults are refused: a transaction says all that it writes",
-                "references" => "foreign keys are refused: what cascades fires triggers in PostgreSQL and none in MariaDB",
+                "references" => {
+                    "foreign keys are refused: what cascades fires triggers in PostgreSQL and none in MariaDB"
+                }
                 "collate" => "collations are refused: texts are compared by bytes",
-                "generated" | "auto_increment" => "generated values are refused: sequences have gaps after rollbacks",
+                "generated" | "auto_increment" => {
+                    "generated values are refused: sequences have gaps after rollbacks"
+                }
                 "unique" => "only the primary key is unique as yet",
                 _ => "it is not part of a shared column",
             };
@@ -287,7 +301,9 @@ impl DefinitionParser<'_> {
             "timestamp" if self.takes_words(&["with"]) => return refused_type(column, "timestamptz"),
             "timestamp" => {
                 if self.takes(|token| token.is_symbol("(")) {
-                    return refused(format!("column \"{column}\": a timestamp has six digits, no choice of them"));
+                    return refused(format!(
+                        "column \"{column}\": a timestamp has six digits, no choice of them"
+                    ));
                 }
                 LedgerType::Timestamp
             }
@@ -320,7 +336,9 @@ impl DefinitionParser<'_> {
         self.symbol(")")?;
         match u16::try_from(length) {
             Ok(length @ 1..=10_000) => Ok(LedgerType::Varchar(length)),
-            _ => refused(format!("column \"{column}\": varchar is up to 10000 characters in MariaDB's rows; use text")),
+            _ => refused(format!(
+                "column \"{column}\": varchar is up to 10000 characters in MariaDB's rows; use text"
+            )),
         }
     }
 }
@@ -337,8 +355,10 @@ fn refused_type<T>(column: &str, kind: &str) -> LedgerResult<T> {
         "uuid" => "it is not in all databases; use varchar(36) or bytea",
         "time" | "interval" => "PostgreSQL and MariaDB have different ranges and forms of it",
         "money" | "inet" | "xml" => "MariaDB has no such type",
-        _ => "it is not a type that all databases print alike (boolean, smallint, integer, bigint, numeric(p, s), varchar(n), text, \
-              bytea, date, timestamp)",
+        _ => {
+            "it is not a type that all databases print alike (boolean, smallint, integer, bigint, numeric(p, s), varchar(n), text, \
+              bytea, date, timestamp)"
+        }
     };
     refused(format!("column \"{column}\", type {kind}: {reason}"))
 }

@@ -3,6 +3,7 @@
 
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::{Genesis, Identity};
+use crate::member::Member;
 use crate::member::connection::{MariaDbConnection, PostgresConnection, SqlConnection};
 use crate::network::{BlockReport, LedgerNetwork};
 use crate::organization::Organization;
@@ -50,6 +51,8 @@ pub struct DemoNetwork {
     pub network: LedgerNetwork,
     /// A client with Smallbank's transactions.
     pub client: SmallbankClient,
+    /// Seeds of the members' keys, by which an organization is opened again.
+    seeds: Vec<[u8; 32]>,
 }
 
 /// All three products.
@@ -73,11 +76,16 @@ impl DemoNetwork {
     /// # Errors
     /// [`LedgerError::Missing`], [`LedgerError::Database`], [`LedgerError::File`].
     pub fn start(products: &[Product], settings: &DemoSettings) -> LedgerResult<DemoNetwork> {
-        std::fs::create_dir_all(&settings.folder).map_err(|error| LedgerError::file(&settings.folder, error))?;
+        std::fs::create_dir_all(&settings.folder)
+            .map_err(|error| LedgerError::file(&settings.folder, error))?;
         let servers = products.iter().map(PrivateServer::start).collect::<LedgerResult<Vec<_>>>()?;
         let keys = servers.iter().map(|_| KeyPair::generate()).collect::<LedgerResult<Vec<_>>>()?;
+        let seeds = keys.iter().map(KeyPair::seed).collect();
         let (ordering, client) = (KeyPair::generate()?, KeyPair::generate()?);
-        let identity = |(server, keys): (&PrivateServer, &KeyPair)| Identity { name: server.name().to_lowercase(), key: keys.public() };
+        let identity = |(server, keys): (&PrivateServer, &KeyPair)| Identity {
+            name: server.name().to_lowercase(),
+            key: keys.public(),
+        };
         let genesis = Genesis {
             name: "smallbank".to_owned(),
             members: servers.iter().zip(&keys).map(identity).collect(),
@@ -92,7 +100,7 @@ impl DemoNetwork {
         }
         let client = SmallbankClient::new(client, genesis.network(), settings.users, settings.zipf, 1);
         let network = LedgerNetwork::new(organizations, ordering, settings.recovery);
-        Ok(DemoNetwork { servers, network, client })
+        Ok(DemoNetwork { servers, network, client, seeds })
     }
 
     /// Makes Smallbank's tables and fills them. Returns what became of the blocks.
@@ -110,17 +118,45 @@ impl DemoNetwork {
         Ok(reports)
     }
 
-    /// Executes statements on a database past the ledger, as its administrator could, and removes the digests that triggers have made of them.
+    /// Opens an organization again, over a new connection to its database, as after a stop.
+    ///
+    /// # Errors
+    /// Those of [`Organization::open`].
+    pub fn reopen(&mut self, at: usize) -> LedgerResult<()> {
+        self.reopen_with(at, |member| member)
+    }
+
+    /// Opens an organization again, over what `wrap` makes of its member.
+    ///
+    /// # Errors
+    /// Those of [`Organization::open`].
+    pub fn reopen_with(
+        &mut self,
+        at: usize,
+        wrap: impl Fn(Box<dyn Member>) -> Box<dyn Member>,
+    ) -> LedgerResult<()> {
+        let old = &mut self.network.organizations[at];
+        // Its connection goes later: what it has open would be waited for.
+        old.abandon();
+        let path = old.path().to_owned();
+        let member = wrap(self.servers[at].member()?);
+        *old = Organization::open(&path, KeyPair::from_seed(&self.seeds[at]), member)?;
+        Ok(())
+    }
+
+    /// Executes a statement on a database past the ledger, as its administrator could, and removes the digests that triggers have made of it,
+    /// or leaves them.
     ///
     /// # Errors
     /// [`LedgerError::Database`].
-    pub fn tamper(&self, at: usize, sql: &str) -> LedgerResult<()> {
+    pub fn tamper(&self, at: usize, sql: &str, leaves_traces: bool) -> LedgerResult<()> {
         let server = &self.servers[at];
         let mut connection: Box<dyn SqlConnection> = match server.name() {
             "MariaDB" => Box::new(MariaDbConnection::open(&server.address)?),
             _ => Box::new(PostgresConnection::open(&server.address)?),
         };
-        let traces = if server.name() == "AnKerDB" { "" } else { "DELETE FROM ledger_digest; " };
+        let traces =
+            if leaves_traces || server.name() == "AnKerDB" { "" } else { "DELETE FROM ledger_digest; " };
         let done = connection.run(&format!("BEGIN; {sql}; {traces}COMMIT"));
         done.map(drop).map_err(|failure| LedgerError::database(server.name(), failure.message))
     }
@@ -187,24 +223,41 @@ fn timed<T>(work: impl FnOnce() -> LedgerResult<T>) -> LedgerResult<(T, Duration
 /// [`LedgerError::Missing`] with what has to be installed; others if something is not as it should be.
 pub fn run_demo(settings: &DemoSettings) -> LedgerResult<()> {
     let products = find_products(settings.ankerdb.as_deref())?;
-    let corrupted = products.iter().position(|product| product.name().eq_ignore_ascii_case(&settings.corrupt));
+    let corrupted =
+        products.iter().position(|product| product.name().eq_ignore_ascii_case(&settings.corrupt));
     let Some(corrupted) = corrupted else {
-        return Err(LedgerError::Refused(format!("--corrupt {}: postgresql, mariadb or ankerdb", settings.corrupt)));
+        return Err(LedgerError::Refused(format!(
+            "--corrupt {}: postgresql, mariadb or ankerdb",
+            settings.corrupt
+        )));
     };
     println!("Starting private databases of three organizations ...");
     let (mut demo, took) = timed(|| DemoNetwork::start(&products, settings))?;
     let chain = demo.network.organizations[0].chain();
-    println!("  took {:.1} s; network {}, policy {}", took.as_secs_f64(), chain.network, chain.genesis.policy());
+    println!(
+        "  took {:.1} s; network {}, policy {}",
+        took.as_secs_f64(),
+        chain.network,
+        chain.genesis.policy()
+    );
     for (organization, server) in demo.network.organizations.iter().zip(&demo.servers) {
         let (port, process) = (server.address.port, server.process_number());
-        println!("  {:<11} {} on 127.0.0.1:{port} (process {process})", organization.name(), organization.system());
+        println!(
+            "  {:<11} {} on 127.0.0.1:{port} (process {process})",
+            organization.name(),
+            organization.system()
+        );
     }
     println!("\nSmallbank with {} users:", settings.users);
     let (reports, took) = timed(|| demo.load())?;
     reports.iter().for_each(|report| print_block(report, took / reports.len() as u32));
     let (_, took) = timed(|| run_blocks(&mut demo, settings))?;
     let transactions = settings.blocks * settings.block_size;
-    println!("  {transactions} transactions in {:.2} s: {:.0} transactions/s, durable and verified by all", took.as_secs_f64(), transactions as f64 / took.as_secs_f64());
+    println!(
+        "  {transactions} transactions in {:.2} s: {:.0} transactions/s, durable and verified by all",
+        took.as_secs_f64(),
+        transactions as f64 / took.as_secs_f64()
+    );
     corrupt_hot_row(&mut demo, settings, corrupted)?;
     corrupt_cold_row(&mut demo, settings, corrupted)?;
     verify_files(&demo, settings)?;
@@ -226,20 +279,26 @@ fn corrupt_hot_row(demo: &mut DemoNetwork, settings: &DemoSettings, corrupted: u
     let name = demo.network.organizations[corrupted].name().to_owned();
     let sql = "UPDATE checking SET balance = balance + 100000000 WHERE customer = 0";
     println!("\nThe administrator of {name} gives customer 0 a million, and removes the traces:\n  {sql};");
-    demo.tamper(corrupted, sql)?;
+    demo.tamper(corrupted, sql, false)?;
     for _ in 0..BLOCKS_UNTIL_FOUND_MAX {
         let batch = demo.client.batch(settings.block_size);
         let (report, took) = timed(|| demo.network.commit_block(batch))?;
         print_block(&report, took);
         if report.outvoted.iter().any(|member| member.name == name) {
-            println!("  FOUND by the vote of block {}, as it touched the row; {} consent.", report.height, report.consenting.join(" and "));
+            println!(
+                "  FOUND by the vote of block {}, as it touched the row; {} consent.",
+                report.height,
+                report.consenting.join(" and ")
+            );
             return match &report.outvoted[0].recovery {
                 Some(Err(error)) => Err(error.clone()),
                 _ => Ok(()),
             };
         }
     }
-    Err(LedgerError::NoQuorum(format!("no block touched customer 0 in {BLOCKS_UNTIL_FOUND_MAX} blocks; run with fewer --users")))
+    Err(LedgerError::NoQuorum(format!(
+        "no block touched customer 0 in {BLOCKS_UNTIL_FOUND_MAX} blocks; run with fewer --users"
+    )))
 }
 
 fn corrupt_cold_row(demo: &mut DemoNetwork, settings: &DemoSettings, corrupted: usize) -> LedgerResult<()> {
@@ -248,12 +307,18 @@ fn corrupt_cold_row(demo: &mut DemoNetwork, settings: &DemoSettings, corrupted: 
     }
     let name = demo.network.organizations[corrupted].name().to_owned();
     let user = settings.users - 1;
-    println!("\nNow a row that nobody touches, the savings of customer {user}, is deleted from {name}. No vote is about it; an audit reads the tables:");
-    demo.tamper(corrupted, &format!("DELETE FROM savings WHERE customer = {user}"))?;
+    println!(
+        "\nNow a row that nobody touches, the savings of customer {user}, is deleted from {name}. No vote is about it; an audit reads the tables:"
+    );
+    demo.tamper(corrupted, &format!("DELETE FROM savings WHERE customer = {user}"), false)?;
     for at in 0..demo.network.organizations.len() {
         let organization = &mut demo.network.organizations[at];
         let (differing, took) = timed(|| organization.audit())?;
-        let found = if differing.is_empty() { "is what the ledger certifies".to_owned() } else { format!("DIFFERS in {}", differing.join(", ")) };
+        let found = if differing.is_empty() {
+            "is what the ledger certifies".to_owned()
+        } else {
+            format!("DIFFERS in {}", differing.join(", "))
+        };
         println!("  {:<11} {found} ({:.0} ms)", organization.name(), took.as_secs_f64() * 1e3);
         if differing.is_empty() == (at == corrupted) {
             return Err(LedgerError::Untrusted("the audit has not found what it should have".into()));
@@ -265,7 +330,10 @@ fn corrupt_cold_row(demo: &mut DemoNetwork, settings: &DemoSettings, corrupted: 
         Some(Err(error)) => return Err(error),
         None => {}
     }
-    let proposal = demo.client.propose(&[("UPDATE savings SET balance = balance + 1 WHERE customer = $1", &[LedgerValue::Integer(user as i64)])]);
+    let proposal = demo.client.propose(&[(
+        "UPDATE savings SET balance = balance + 1 WHERE customer = $1",
+        &[LedgerValue::Integer(user as i64)],
+    )]);
     let (report, took) = timed(|| demo.network.commit_block(vec![proposal]))?;
     print_block(&report, took);
     Ok(())
@@ -306,7 +374,12 @@ fn prove_and_forge(demo: &DemoNetwork, settings: &DemoSettings) -> LedgerResult<
     std::fs::write(&proof_path, &proof).map_err(|error| LedgerError::file(&proof_path, error))?;
     let proved = check(&proof)?;
     let outcome = if proved.has_succeeded { "succeeded" } else { "failed" };
-    println!("\nTransaction 4.0 is proved by {} bytes ({}): it {outcome}, and {} members have voted for its block.", proof.len(), proof_path.display(), proved.votes);
+    println!(
+        "\nTransaction 4.0 is proved by {} bytes ({}): it {outcome}, and {} members have voted for its block.",
+        proof.len(),
+        proof_path.display(),
+        proved.votes
+    );
     let mut forged = std::fs::read(&path).map_err(|error| LedgerError::file(&path, error))?;
     let at = forged.len() / 2;
     forged[at] ^= 1;

@@ -40,7 +40,9 @@ pub enum RecordKind {
 
 impl RecordKind {
     fn of(byte: u8) -> Option<RecordKind> {
-        [RecordKind::Genesis, RecordKind::Block, RecordKind::Votes].into_iter().find(|kind| kind.byte() == byte)
+        [RecordKind::Genesis, RecordKind::Block, RecordKind::Votes]
+            .into_iter()
+            .find(|kind| kind.byte() == byte)
     }
 
     fn byte(self) -> u8 {
@@ -51,6 +53,9 @@ impl RecordKind {
         }
     }
 }
+
+/// What is shown a record: its kind, its payload, and its place in the file.
+pub type RecordVisitor<'a> = dyn FnMut(RecordKind, &[u8], u64) -> LedgerResult<()> + 'a;
 
 /// Where a file's whole records end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,10 +93,7 @@ fn read_header(bytes: &[u8], place: u64, network: &LedgerHash) -> Option<(Record
 ///
 /// # Errors
 /// [`LedgerError::File`] if it is no ledger file, or is damaged; and those of `visit`.
-pub fn visit_records(
-    path: &Path,
-    visit: &mut dyn FnMut(RecordKind, &[u8], u64) -> LedgerResult<()>,
-) -> LedgerResult<FileEnd> {
+pub fn visit_records(path: &Path, visit: &mut RecordVisitor<'_>) -> LedgerResult<FileEnd> {
     let failed = |error: std::io::Error| LedgerError::file(path, error);
     let file = File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
@@ -156,7 +158,10 @@ fn refuse_damage(path: &Path, end: &FileEnd, network: &LedgerHash) -> LedgerResu
         Some(at) => {
             let (from, to) = (end.whole_bytes, end.whole_bytes + at as u64);
             let advice = "restore the file from a copy, or take that of a consenting member";
-            Err(LedgerError::file(path, format!("bytes {from} to {to} are damaged: records go on behind them; {advice}")))
+            Err(LedgerError::file(
+                path,
+                format!("bytes {from} to {to} are damaged: records go on behind them; {advice}"),
+            ))
         }
     }
 }
@@ -193,10 +198,7 @@ impl LedgerFile {
     ///
     /// # Errors
     /// Those of [`visit_records`].
-    pub fn open(
-        path: &Path,
-        visit: &mut dyn FnMut(RecordKind, &[u8], u64) -> LedgerResult<()>,
-    ) -> LedgerResult<(LedgerFile, FileEnd)> {
+    pub fn open(path: &Path, visit: &mut RecordVisitor<'_>) -> LedgerResult<(LedgerFile, FileEnd)> {
         let failed = |error: std::io::Error| LedgerError::file(path, error);
         let end = visit_records(path, visit)?;
         let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
@@ -215,7 +217,10 @@ impl LedgerFile {
     pub fn append(&mut self, kind: RecordKind, payload: &[u8]) -> LedgerResult<u64> {
         let place = self.length;
         if payload.len() > PAYLOAD_BYTES_MAX as usize {
-            return Err(LedgerError::file(&self.path, format!("a record of {} bytes is too long", payload.len())));
+            return Err(LedgerError::file(
+                &self.path,
+                format!("a record of {} bytes is too long", payload.len()),
+            ));
         }
         let header = record_header(kind.byte(), payload, place, &self.network);
         let record = [&header[..], payload].concat();

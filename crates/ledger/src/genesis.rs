@@ -101,6 +101,7 @@ impl Genesis {
 
     pub(crate) fn client(&self, key: &PublicKey) -> LedgerResult<&Identity> {
         let found = self.clients.iter().find(|client| client.key == *key);
-        found.ok_or_else(|| LedgerError::Untrusted(format!("{key} is no client of network \"{}\"", self.name)))
+        found
+            .ok_or_else(|| LedgerError::Untrusted(format!("{key} is no client of network \"{}\"", self.name)))
     }
 }

@@ -84,7 +84,10 @@ mod tests {
                 let way = path(&leaves, index);
                 assert_eq!(climb(leaves[index], index, count, &way), Some(top));
                 assert_ne!(climb(leaf(&[index as u8], false), index, count, &way), Some(top));
-                assert_ne!(climb(leaves[index], (index + 1) % count, count, &way), Some(top).filter(|_| count > 1));
+                assert_ne!(
+                    climb(leaves[index], (index + 1) % count, count, &way),
+                    Some(top).filter(|_| count > 1)
+                );
                 let longer = [way.clone(), vec![top]].concat();
                 assert_eq!(climb(leaves[index], index, count, &longer), None);
             }

@@ -71,7 +71,11 @@ impl Proposal {
     ///
     /// # Errors
     /// [`LedgerError::Malformed`], or [`LedgerError::Untrusted`] if it is of another network or of none of its clients.
-    pub fn verify(message: &[u8], genesis: &Genesis, network: &LedgerHash) -> LedgerResult<(PublicKey, Proposal)> {
+    pub fn verify(
+        message: &[u8],
+        genesis: &Genesis,
+        network: &LedgerHash,
+    ) -> LedgerResult<(PublicKey, Proposal)> {
         let verified = verify(MessageKind::Proposal, message)?;
         genesis.client(&verified.signer)?;
         let proposal = Proposal::decode(verified.payload)?;
@@ -122,7 +126,8 @@ impl OrderedBlock {
     pub fn verify(message: &[u8], genesis: &Genesis, network: &LedgerHash) -> LedgerResult<OrderedBlock> {
         let verified = verify(MessageKind::Order, message)?;
         if verified.signer != genesis.ordering {
-            let reason = format!("an order is signed by {}, which is not the ordering service", verified.signer);
+            let reason =
+                format!("an order is signed by {}, which is not the ordering service", verified.signer);
             return Err(LedgerError::Untrusted(reason));
         }
         let mut reader = ByteReader::new(verified.payload, "order");
@@ -175,7 +180,8 @@ impl Vote {
             return Err(LedgerError::Untrusted(format!("a vote of member {member}, which there is not")));
         };
         if identity.key != verified.signer {
-            let reason = format!("a vote in the name of \"{}\" is signed by {}", identity.name, verified.signer);
+            let reason =
+                format!("a vote in the name of \"{}\" is signed by {}", identity.name, verified.signer);
             return Err(LedgerError::Untrusted(reason));
         }
         same_network(&header.network, network, "vote")?;

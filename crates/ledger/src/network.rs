@@ -73,7 +73,11 @@ fn in_parallel<T: Send>(
 
 impl LedgerNetwork {
     /// A network of these organizations.
-    pub fn new(organizations: Vec<Organization>, ordering: KeyPair, recovery: RecoveryClass) -> LedgerNetwork {
+    pub fn new(
+        organizations: Vec<Organization>,
+        ordering: KeyPair,
+        recovery: RecoveryClass,
+    ) -> LedgerNetwork {
         LedgerNetwork { organizations, ordering, recovery }
     }
 
@@ -87,9 +91,14 @@ impl LedgerNetwork {
     /// # Errors
     /// [`LedgerError::NoQuorum`] with which members disagree on what; the block is in no database then.
     pub fn commit_block(&mut self, proposals: Vec<Vec<u8>>) -> LedgerResult<BlockReport> {
-        let network = self.organizations[0].chain().network;
-        let order = OrderedBlock { network, height: self.height() + 1, proposals }.sign(&self.ordering);
+        let order = self.order(proposals);
         self.commit_orders(&vec![order; self.organizations.len()])
+    }
+
+    /// A signed order of proposals as the next block.
+    pub fn order(&self, proposals: Vec<Vec<u8>>) -> Vec<u8> {
+        let network = self.organizations[0].chain().network;
+        OrderedBlock { network, height: self.height() + 1, proposals }.sign(&self.ordering)
     }
 
     /// Hands each organization an order; an ordering service that cannot be trusted may hand out different ones.
@@ -97,7 +106,8 @@ impl LedgerNetwork {
     /// # Errors
     /// Those of [`LedgerNetwork::commit_block`].
     pub fn commit_orders(&mut self, orders: &[Vec<u8>]) -> LedgerResult<BlockReport> {
-        let executed = in_parallel(&mut self.organizations, |at, organization| organization.execute(&orders[at]));
+        let executed =
+            in_parallel(&mut self.organizations, |at, organization| organization.execute(&orders[at]));
         let mut lost: Vec<(usize, LedgerError)> = Vec::new();
         let mut votes = Vec::new();
         for (at, vote) in executed.into_iter().enumerate() {
@@ -119,7 +129,9 @@ impl LedgerNetwork {
                     committed.push(at);
                     count = Some(counted);
                 }
-                Some(Ok(Decision::Outvoted(counted) | Decision::Undecided(counted))) => count = count.or(Some(counted)),
+                Some(Ok(Decision::Outvoted(counted) | Decision::Undecided(counted))) => {
+                    count = count.or(Some(counted))
+                }
                 Some(Err(error)) => lost.push((at, error)),
                 None => {}
             }
@@ -143,7 +155,12 @@ impl LedgerNetwork {
         text
     }
 
-    fn report(&mut self, count: VoteCount, committed: &[usize], lost: Vec<(usize, LedgerError)>) -> BlockReport {
+    fn report(
+        &mut self,
+        count: VoteCount,
+        committed: &[usize],
+        lost: Vec<(usize, LedgerError)>,
+    ) -> BlockReport {
         let winner = count.winner.expect("somebody has committed");
         let first = committed[0];
         let failures = self.organizations[first].last_executed().map(|block| block.failures.clone());
@@ -151,7 +168,12 @@ impl LedgerNetwork {
         for dissent in count.dissents {
             let rows = self.differing_rows(dissent.member, first);
             let recovery = self.recover(dissent.member, committed);
-            outvoted.push(OutvotedMember { name: dissent.name, differences: dissent.differences, rows, recovery });
+            outvoted.push(OutvotedMember {
+                name: dissent.name,
+                differences: dissent.differences,
+                rows,
+                recovery,
+            });
         }
         BlockReport {
             height: winner.height,
@@ -169,7 +191,11 @@ impl LedgerNetwork {
     ///
     /// # Panics
     /// If there is no such member.
-    pub fn recover(&mut self, member: usize, donors: &[usize]) -> Option<Result<RecoveryReport, LedgerError>> {
+    pub fn recover(
+        &mut self,
+        member: usize,
+        donors: &[usize],
+    ) -> Option<Result<RecoveryReport, LedgerError>> {
         if self.recovery == RecoveryClass::None {
             return None;
         }
@@ -192,7 +218,9 @@ impl LedgerNetwork {
     fn differing_rows(&self, member: usize, other: usize) -> Vec<String> {
         let changes = |at: usize| {
             let block = self.organizations[at].last_executed();
-            block.filter(|block| digest_hash(&block.changes) == block.block.header.digest).map(|block| &block.changes)
+            block
+                .filter(|block| digest_hash(&block.changes) == block.block.header.digest)
+                .map(|block| &block.changes)
         };
         let (Some(own), Some(others)) = (changes(member), changes(other)) else { return Vec::new() };
         let tables = &self.organizations[other].chain().tables;
@@ -200,7 +228,9 @@ impl LedgerNetwork {
         let only = |these: &[RowChange], those: &[RowChange]| -> Vec<RowChange> {
             these.iter().filter(|change| those.binary_search(change).is_err()).cloned().collect()
         };
-        let (own_only, others_only) = (only(own, others), only(others, own));
+        let (mut own_only, others_only) = (only(own, others), only(others, own));
+        // The first change of each row says what it began with; the rest follows from it.
+        own_only.dedup_by(|next, first| (&next.table, &next.key) == (&first.table, &first.key));
         let mut found = Vec::new();
         for change in own_only.iter().take(ROWS_SHOWN) {
             let is_it = |other: &&RowChange| (&other.table, &other.key) == (&change.table, &change.key);
@@ -208,7 +238,12 @@ impl LedgerNetwork {
             found.push(format!("{} instead of {instead}", show(change)));
         }
         if own_only.is_empty() {
-            found.extend(others_only.iter().take(ROWS_SHOWN).map(|change| format!("nothing instead of {}", show(change))));
+            found.extend(
+                others_only
+                    .iter()
+                    .take(ROWS_SHOWN)
+                    .map(|change| format!("nothing instead of {}", show(change))),
+            );
         }
         found
     }

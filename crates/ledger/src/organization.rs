@@ -3,7 +3,7 @@
 //! ```text
 //! order ─> execute: BEGIN, transactions, digests ─> block and own vote into the file, synced ─> vote
 //! votes ─> decide:  quorum for the own header ─> votes into the file, synced ─> COMMIT
-//!                   quorum for another one    ─> ROLLBACK, recover
+//!                   quorum for another one    ─> repair the rows that differ, COMMIT; or ROLLBACK
 //!                   none                      ─> ROLLBACK
 //! ```
 //! The file is ahead of the database, by one block at most, so a stop at any moment loses nothing: what the file has and the database
@@ -43,7 +43,7 @@ pub struct ExecutedBlock {
 pub enum Decision {
     /// The block is in its file and its database.
     Committed(VoteCount),
-    /// Another block has the quorum; its own is rolled back.
+    /// Another block has the quorum. Its own stays open, so that a repair has less to do, until the organization recovers or goes on.
     Outvoted(VoteCount),
     /// No block has the quorum; its own is rolled back.
     Undecided(VoteCount),
@@ -72,7 +72,12 @@ impl Organization {
     ///
     /// # Errors
     /// [`LedgerError::File`] and [`LedgerError::Database`]; [`LedgerError::Untrusted`] if the key is none of a member's.
-    pub fn found(path: &Path, genesis: &Genesis, keys: KeyPair, member: Box<dyn Member>) -> LedgerResult<Organization> {
+    pub fn found(
+        path: &Path,
+        genesis: &Genesis,
+        keys: KeyPair,
+        member: Box<dyn Member>,
+    ) -> LedgerResult<Organization> {
         genesis.check()?;
         LedgerFile::create(path, genesis)?;
         Organization::open(path, keys, member)
@@ -86,14 +91,20 @@ impl Organization {
     pub fn open(path: &Path, keys: KeyPair, member: Box<dyn Member>) -> LedgerResult<Organization> {
         let mut verifier = FileVerifier::default();
         let (file, _) = LedgerFile::open(path, &mut |kind, payload, _| verifier.record(kind, payload))?;
-        let voted = verifier.prepared.as_ref().map_or((0, 0), |prepared| (prepared.vote.header.height, prepared.vote.round));
+        let voted = verifier
+            .prepared
+            .as_ref()
+            .map_or((0, 0), |prepared| (prepared.vote.header.height, prepared.vote.round));
         let chain = verifier.chain()?.clone();
         let members = &chain.genesis.members;
         let Some(place) = members.iter().position(|member| member.key == keys.public()) else {
             return Err(LedgerError::Untrusted(format!("{} is the key of no member", keys.public())));
         };
         if verifier.member.is_some_and(|own| own as usize != place) {
-            return Err(LedgerError::file(path, format!("it is not the file of \"{}\"", members[place].name)));
+            return Err(LedgerError::file(
+                path,
+                format!("it is not the file of \"{}\"", members[place].name),
+            ));
         }
         let mut organization = Organization {
             place: place as u32,
@@ -147,7 +158,10 @@ impl Organization {
     fn catch_up(&mut self) -> LedgerResult<()> {
         let height = self.member.height()?;
         if height > self.chain.height {
-            let reason = format!("the database has {height} blocks and the file {}: it is not this database's", self.chain.height);
+            let reason = format!(
+                "the database has {height} blocks and the file {}: it is not this database's",
+                self.chain.height
+            );
             return Err(LedgerError::file(self.file.path(), reason));
         }
         if height == self.chain.height {
@@ -200,7 +214,8 @@ impl Organization {
     pub fn execute(&mut self, order: &[u8]) -> LedgerResult<Vec<u8>> {
         self.abandon();
         if self.is_behind {
-            let reason = "it may not have the last block of the ledger; the organization has to be opened again";
+            let reason =
+                "it may not have the last block of the ledger; the organization has to be opened again";
             return Err(LedgerError::database(self.member.system(), reason));
         }
         let checked = self.chain.check(order)?;
@@ -217,6 +232,14 @@ impl Organization {
         let round = if self.voted.0 == header.height { self.voted.1 + 1 } else { 1 };
         self.voted = (header.height, round);
         Vote { member: self.place, round, header: header.clone() }.sign(&self.keys)
+    }
+
+    /// Whether an executed block is open; it is not any more then, and the database's transaction is the caller's.
+    pub(crate) fn take_open_block(&mut self) -> bool {
+        let executed = self.executed.take();
+        let is_open = executed.is_some();
+        self.last = executed.or(self.last.take());
+        is_open
     }
 
     /// Takes an executed block back.
@@ -241,7 +264,6 @@ impl Organization {
             return Ok(Decision::Undecided(count));
         };
         if self.executed.as_ref().is_none_or(|executed| executed.block.header != *winner) {
-            self.abandon();
             return Ok(Decision::Outvoted(count));
         }
         let votes: Vec<Vec<u8>> = count.votes.iter().map(|(_, vote)| vote.clone()).collect();
@@ -249,7 +271,8 @@ impl Organization {
         let executed = self.executed.take().expect("it was compared with the winner");
         self.chain.advance(&executed.checked, &executed.block.header);
         self.is_behind = true;
-        self.member.commit(height)?;
+        // Where even the rollback fails the connection is gone, and the database rolls back by itself.
+        self.member.commit(height).inspect_err(|_| drop(self.member.rollback()))?;
         self.is_behind = false;
         self.states = executed.states.clone();
         self.last = Some(executed);
@@ -257,7 +280,11 @@ impl Organization {
     }
 
     /// Puts a block that others have certified into the file; the caller has verified it, and commits its rows.
-    pub(crate) fn adopt(&mut self, (block, votes): &CertifiedBlock, checked: &CheckedOrder) -> LedgerResult<()> {
+    pub(crate) fn adopt(
+        &mut self,
+        (block, votes): &CertifiedBlock,
+        checked: &CheckedOrder,
+    ) -> LedgerResult<()> {
         let vote = self.vote_for(&block.header);
         append_block(&mut self.file, block, &vote)?;
         append_votes(&mut self.file, votes)?;
@@ -313,8 +340,12 @@ pub(crate) fn execute_on(
         for (at, transaction) in checked.transactions.iter().enumerate() {
             let failure = match transaction {
                 Err(reason) => Some(reason.clone()),
-                Ok(CheckedTransaction::Definition(_)) => Some("a definition is alone in its block".to_owned()),
-                Ok(CheckedTransaction::Statements(statements)) => member.execute(statements, &chain.tables)?,
+                Ok(CheckedTransaction::Definition(_)) => {
+                    Some("a definition is alone in its block".to_owned())
+                }
+                Ok(CheckedTransaction::Statements(statements)) => {
+                    member.execute(statements, &chain.tables)?
+                }
             };
             bits.push(failure.is_none());
             failures.extend(failure.map(|reason| (at, reason)));

@@ -30,7 +30,9 @@ impl std::str::FromStr for TransactionName {
 
     /// Reads `block.transaction`.
     fn from_str(text: &str) -> LedgerResult<TransactionName> {
-        let wrong = || LedgerError::Refused(format!("\"{text}\" is no transaction: BLOCK.TRANSACTION is, such as 3.0"));
+        let wrong = || {
+            LedgerError::Refused(format!("\"{text}\" is no transaction: BLOCK.TRANSACTION is, such as 3.0"))
+        };
         let (height, index) = text.split_once('.').ok_or_else(wrong)?;
         let (height, index) = (height.parse().map_err(|_| wrong())?, index.parse().map_err(|_| wrong())?);
         Ok(TransactionName { height, index })
@@ -80,7 +82,9 @@ pub fn prove(path: &Path, name: TransactionName) -> LedgerResult<Vec<u8>> {
         Ok(())
     })?;
     let height = verifier.chain()?.height;
-    proof.ok_or_else(|| LedgerError::Missing(format!("there is no block {}; the last one is {height}", name.height)))
+    proof.ok_or_else(|| {
+        LedgerError::Missing(format!("there is no block {}; the last one is {height}", name.height))
+    })
 }
 
 fn encode(

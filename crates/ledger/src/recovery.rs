@@ -101,14 +101,13 @@ fn repair_table(
     Ok(())
 }
 
-/// The tables of a member after those of a donor were taken over, if they add up to a certified state. The block stays open then.
+/// The tables of a member after those of a donor were taken over inside of an open block, if they add up to a certified state.
 fn transfer(
     own: &mut dyn Member,
     donor: &mut dyn Member,
     chain: &LedgerChain,
     state: LedgerHash,
 ) -> LedgerResult<(RecoveryReport, TableStates)> {
-    own.begin()?;
     let mut report = RecoveryReport::default();
     for table in chain.tables.values() {
         repair_table(own, donor, table, &mut report)?;
@@ -118,7 +117,11 @@ fn transfer(
     let states = scan_states(own, chain)?;
     if states.hash() != state {
         let (have, need) = (states.hash().short(), state.short());
-        let reason = format!("the rows of {} add up to {have}, and block {} certifies {need}", donor.system(), chain.height);
+        let reason = format!(
+            "the rows of {} add up to {have}, and block {} certifies {need}",
+            donor.system(),
+            chain.height
+        );
         return Err(LedgerError::Untrusted(reason));
     }
     Ok((report, states))
@@ -151,11 +154,19 @@ impl Organization {
     /// [`LedgerError::Untrusted`] if the donor's blocks are not certified or its rows are not what they certify: nothing has changed
     /// then. [`LedgerError::Database`], [`LedgerError::File`].
     pub fn recover_from_state(&mut self, donor: &mut Organization) -> LedgerResult<RecoveryReport> {
-        self.abandon();
         let (missing, chain) = missing_blocks(&self.chain, donor)?;
         let Some(state) = chain.state else { return Ok(RecoveryReport::default()) };
-        for table in chain.tables.values().filter(|table| !self.chain.tables.contains_key(&table.name)) {
+        let new_tables = chain.tables.values().filter(|table| !self.chain.tables.contains_key(&table.name));
+        let new_tables: Vec<SharedTable> = new_tables.cloned().collect();
+        if !new_tables.is_empty() {
+            self.abandon();
+        }
+        for table in &new_tables {
             self.member.create_table(table)?;
+        }
+        // Where the member was outvoted its own block is open, and most of its rows are what they should be.
+        if !self.take_open_block() {
+            self.member.begin()?;
         }
         let found = transfer(self.member.as_mut(), donor.member.as_mut(), &chain, state);
         let (mut report, states) = found.inspect_err(|_| drop(self.member.rollback()))?;
@@ -214,12 +225,14 @@ fn replay(
     block: &LedgerBlock,
 ) -> LedgerResult<TableStates> {
     let checked = chain.check(&block.order)?;
-    let executed = execute_on(member, chain, states, checked, &block.order).inspect_err(|_| drop(member.rollback()))?;
+    let executed =
+        execute_on(member, chain, states, checked, &block.order).inspect_err(|_| drop(member.rollback()))?;
     let header = &block.header;
     if executed.block.header != *header {
         let _ = member.rollback();
         let differences = executed.block.header.differences(header).join(", ");
-        let reason = format!("block {} executed again by {} has {differences}", header.height, member.system());
+        let reason =
+            format!("block {} executed again by {} has {differences}", header.height, member.system());
         return Err(LedgerError::Untrusted(reason));
     }
     let (checked, states) = executed.into_states();

@@ -107,9 +107,13 @@ impl PrivateServer {
     pub fn start(product: &Product) -> LedgerResult<PrivateServer> {
         let folder = private_folder().map_err(|error| LedgerError::Missing(format!("no folder: {error}")))?;
         let started = match product {
-            Product::Postgres(programs) => start_postgres(programs, &folder),
-            Product::MariaDb(server, installer) => start_mariadb(server, installer, &folder),
-            Product::AnkerDb(command) => start_ankerdb(command, &folder),
+            Product::Postgres(programs) => make_postgres(programs, &folder)
+                .and_then(|()| free_port())
+                .and_then(|port| start_postgres(programs, &folder, port)),
+            Product::MariaDb(server, installer) => make_mariadb(installer, &folder)
+                .and_then(|()| free_port())
+                .and_then(|port| start_mariadb(server, &folder, port)),
+            Product::AnkerDb(command) => start_ankerdb(command, &folder, 0),
         };
         let (process, port) = started.inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
         let (user, database) = match product {
@@ -139,6 +143,27 @@ impl PrivateServer {
         self.process.id()
     }
 
+    /// Kills it as a loss of power would, and starts it again over what it has kept, on the same port.
+    ///
+    /// # Errors
+    /// Those of [`PrivateServer::start`].
+    pub fn kill_and_restart(&mut self) -> LedgerResult<()> {
+        self.kill();
+        let port = self.address.port;
+        (self.process, _) = match &self.product {
+            Product::Postgres(programs) => start_postgres(programs, &self.folder, port),
+            Product::MariaDb(server, _) => start_mariadb(server, &self.folder, port),
+            Product::AnkerDb(command) => start_ankerdb(command, &self.folder, port),
+        }?;
+        self.wait()
+    }
+
+    /// Kills it as a loss of power would.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
     /// A member over it.
     ///
     /// # Errors
@@ -159,14 +184,30 @@ impl PrivateServer {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            if !matches!(self.process.try_wait(), Ok(None)) || Instant::now() > deadline {
-                let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            let has_ended = !matches!(self.process.try_wait(), Ok(None));
+            if has_ended && Instant::now() < deadline && self.log().contains("is still in use") {
+                // PostgreSQL was killed, and its children have not noticed yet.
+                std::thread::sleep(Duration::from_millis(200));
+                if let Product::Postgres(programs) = &self.product {
+                    (self.process, _) = start_postgres(programs, &self.folder, self.address.port)?;
+                }
+                continue;
+            }
+            if has_ended || Instant::now() > deadline {
+                let log = self.log();
                 let end: Vec<&str> = log.lines().rev().take(5).collect();
                 let said = end.into_iter().rev().collect::<Vec<_>>().join("\n");
-                return Err(LedgerError::Missing(format!("{} does not start: {failure}\n{said}", self.name())));
+                return Err(LedgerError::Missing(format!(
+                    "{} does not start: {failure}\n{said}",
+                    self.name()
+                )));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
     fn try_connect(&self) -> LedgerResult<()> {
@@ -176,7 +217,8 @@ impl PrivateServer {
         }
         let system = DatabaseAddress { database: "mysql".to_owned(), ..self.address.clone() };
         let mut connection = MariaDbConnection::open(&system)?;
-        let made = connection.run("CREATE DATABASE IF NOT EXISTS ledger CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin");
+        let made = connection
+            .run("CREATE DATABASE IF NOT EXISTS ledger CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin");
         made.map(drop).map_err(|failure| LedgerError::database("MariaDB", failure.message))
     }
 }
@@ -231,7 +273,8 @@ fn attended(program: &Path, folder: &Path) -> LedgerResult<Command> {
 fn unprivileged_user() -> LedgerResult<(u32, u32)> {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let line = users.lines().find(|line| line.starts_with("nobody:"));
-    let mut fields = line.into_iter().flat_map(|line| line.split(':').skip(2)).filter_map(|field| field.parse().ok());
+    let mut fields =
+        line.into_iter().flat_map(|line| line.split(':').skip(2)).filter_map(|field| field.parse().ok());
     let missing = "databases do not run as root, and there is no user nobody";
     fields.next().zip(fields.next()).ok_or_else(|| LedgerError::Missing(missing.into()))
 }
@@ -239,7 +282,9 @@ fn unprivileged_user() -> LedgerResult<(u32, u32)> {
 fn free_port() -> LedgerResult<u16> {
     // Free now, and unlikely to be taken within a second.
     let bound = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    bound.map(|address| address.port()).map_err(|error| LedgerError::Missing(format!("no free port: {error}")))
+    bound
+        .map(|address| address.port())
+        .map_err(|error| LedgerError::Missing(format!("no free port: {error}")))
 }
 
 fn failed(program: &Path) -> impl Fn(std::io::Error) -> LedgerError + '_ {
@@ -256,26 +301,38 @@ fn run(command: &mut Command, program: &Path) -> LedgerResult<()> {
     Err(LedgerError::Missing(format!("{}: {}", program.display(), String::from_utf8_lossy(&said))))
 }
 
-fn start_postgres(programs: &Path, folder: &Path) -> LedgerResult<(Child, u16)> {
+fn make_postgres(programs: &Path, folder: &Path) -> LedgerResult<()> {
     let data = folder.join("data");
     let initdb = programs.join("initdb");
     let mut making = attended(&initdb, folder)?;
     making.args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--username=ledger", "-D"]).arg(&data);
-    run(&mut making, &initdb)?;
-    let port = free_port()?;
+    run(&mut making, &initdb)
+}
+
+fn start_postgres(programs: &Path, folder: &Path, port: u16) -> LedgerResult<(Child, u16)> {
+    let data = folder.join("data");
     let log = fs::File::create(folder.join("log")).map_err(|error| LedgerError::file(folder, error))?;
     let program = programs.join("postgres");
     let mut command = attended(&program, folder)?;
-    command.arg("-D").arg(&data).arg("-k").arg(folder).args(["-h", "127.0.0.1", "-p", &port.to_string()]).stderr(log);
+    command
+        .arg("-D")
+        .arg(&data)
+        .arg("-k")
+        .arg(folder)
+        .args(["-h", "127.0.0.1", "-p", &port.to_string()])
+        .stderr(log);
     Ok((command.spawn().map_err(failed(&program))?, port))
 }
 
-fn start_mariadb(server: &Path, installer: &Path, folder: &Path) -> LedgerResult<(Child, u16)> {
+fn make_mariadb(installer: &Path, folder: &Path) -> LedgerResult<()> {
     let data = format!("--datadir={}", folder.join("data").display());
     let mut making = attended(installer, folder)?;
     making.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
-    run(&mut making, installer)?;
-    let port = free_port()?;
+    run(&mut making, installer)
+}
+
+fn start_mariadb(server: &Path, folder: &Path, port: u16) -> LedgerResult<(Child, u16)> {
+    let data = format!("--datadir={}", folder.join("data").display());
     let log = fs::File::create(folder.join("log")).map_err(|error| LedgerError::file(folder, error))?;
     let mut command = attended(server, folder)?;
     command.args(["--no-defaults", &data, "--bind-address=127.0.0.1", "--skip-log-bin"]);
@@ -284,12 +341,18 @@ fn start_mariadb(server: &Path, installer: &Path, folder: &Path) -> LedgerResult
     Ok((command.spawn().map_err(failed(server))?, port))
 }
 
-fn start_ankerdb(command: &Path, folder: &Path) -> LedgerResult<(Child, u16)> {
+fn start_ankerdb(command: &Path, folder: &Path, port: u16) -> LedgerResult<(Child, u16)> {
     // As this process's own user, who can read the command.
     let mut starting = Command::new("setpriv");
-    starting.args(["--pdeathsig", "INT"]).arg(command).args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+    starting.args(["--pdeathsig", "INT"]).arg(command).args([
+        "serve",
+        "--listen",
+        &format!("127.0.0.1:{port}"),
+        "--data-dir",
+    ]);
     let log = fs::File::create(folder.join("log")).map_err(|error| LedgerError::file(folder, error))?;
-    let started = starting.arg(folder.join("data")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn();
+    let started =
+        starting.arg(folder.join("data")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn();
     let mut process = started.map_err(failed(command))?;
     let output = process.stdout.take().expect("it was asked for");
     let mut said = String::new();

@@ -70,6 +70,11 @@ impl KeyPair {
         KeyPair(SigningKey::from_bytes(seed))
     }
 
+    /// The secret.
+    pub fn seed(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
     /// What others know.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key().to_bytes())
@@ -78,11 +83,7 @@ impl KeyPair {
     /// A message with a signature.
     pub fn sign(&self, kind: MessageKind, payload: &[u8]) -> Vec<u8> {
         let signature = self.0.sign(&signed_bytes(kind, payload));
-        ByteWriter::default()
-            .fixed(&self.public().0)
-            .bytes(payload)
-            .fixed(&signature.to_bytes())
-            .finish()
+        ByteWriter::default().fixed(&self.public().0).bytes(payload).fixed(&signature.to_bytes()).finish()
     }
 }
 

@@ -41,7 +41,10 @@ impl SmallbankClient {
     /// A signed proposal of statements.
     pub fn propose(&mut self, statements: &[(&str, &[LedgerValue])]) -> Vec<u8> {
         self.number += 1;
-        let statement = |(sql, values): &(&str, &[LedgerValue])| ProposedStatement { sql: (*sql).to_owned(), values: values.to_vec() };
+        let statement = |(sql, values): &(&str, &[LedgerValue])| ProposedStatement {
+            sql: (*sql).to_owned(),
+            values: values.to_vec(),
+        };
         let statements = statements.iter().map(statement).collect();
         Proposal { network: self.network, number: self.number, statements }.sign(&self.keys)
     }
@@ -52,8 +55,17 @@ impl SmallbankClient {
         for table in ["savings", "checking"] {
             for first in (0..self.users).step_by(ROWS_LOADED as usize) {
                 let users = first..(first + ROWS_LOADED).min(self.users);
-                let rows: Vec<String> = users.clone().enumerate().map(|(at, _)| format!("(${}, ${})", at * 2 + 1, at * 2 + 2)).collect();
-                let balance = |user| [LedgerValue::Integer(user as i64), LedgerValue::Integer(self.random.i64(10_000..100_000))];
+                let rows: Vec<String> = users
+                    .clone()
+                    .enumerate()
+                    .map(|(at, _)| format!("(${}, ${})", at * 2 + 1, at * 2 + 2))
+                    .collect();
+                let balance = |user| {
+                    [
+                        LedgerValue::Integer(user as i64),
+                        LedgerValue::Integer(self.random.i64(10_000..100_000)),
+                    ]
+                };
                 let values: Vec<LedgerValue> = users.flat_map(balance).collect();
                 let sql = format!("INSERT INTO {table} (customer, balance) VALUES {}", rows.join(", "));
                 proposals.push(self.propose(&[(&sql, &values)]));
@@ -74,7 +86,7 @@ impl SmallbankClient {
     }
 
     /// The next transaction.
-    pub fn next(&mut self) -> Vec<u8> {
+    pub fn transaction(&mut self) -> Vec<u8> {
         let (user, other) = (self.user(), self.user());
         let amount = LedgerValue::Integer(self.random.i64(1..5_000));
         let put = "UPDATE checking SET balance = balance + $1 WHERE customer = $2";
@@ -91,6 +103,6 @@ impl SmallbankClient {
 
     /// So many of them.
     pub fn batch(&mut self, count: usize) -> Vec<Vec<u8>> {
-        (0..count).map(|_| self.next()).collect()
+        (0..count).map(|_| self.transaction()).collect()
     }
 }

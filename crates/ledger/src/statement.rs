@@ -43,10 +43,11 @@ const FUNCTIONS: [&str; 2] = ["coalesce", "nullif"];
 /// Why a word is refused.
 fn refusal(word: &str) -> String {
     let reason = match word {
-        "now" | "current_timestamp" | "current_date" | "current_time" | "localtimestamp" | "sysdate" | "curdate" => {
-            "each database has its own clock; hand the time over as a value"
+        "now" | "current_timestamp" | "current_date" | "current_time" | "localtimestamp" | "sysdate"
+        | "curdate" => "each database has its own clock; hand the time over as a value",
+        "random" | "rand" | "uuid" | "gen_random_uuid" => {
+            "each database has its own chance; hand the value over"
         }
-        "random" | "rand" | "uuid" | "gen_random_uuid" => "each database has its own chance; hand the value over",
         "nextval" | "currval" | "last_insert_id" | "lastval" => "sequences have gaps after rollbacks",
         "select" | "with" | "using" | "join" => "a statement of a ledger is about the rows of one table",
         "limit" | "order" | "offset" | "fetch" => "which rows come first differs between databases",
@@ -54,10 +55,14 @@ fn refusal(word: &str) -> String {
         "returning" => "a transaction has no answer but whether it succeeded",
         "default" => "a transaction says all that it writes",
         "like" | "ilike" | "regexp" | "similar" | "escape" => "patterns are each database's own",
-        "create" | "drop" | "alter" | "truncate" => "definitions commit by themselves in MariaDB; use CREATE SHARED TABLE",
+        "create" | "drop" | "alter" | "truncate" => {
+            "definitions commit by themselves in MariaDB; use CREATE SHARED TABLE"
+        }
         "cast" | "convert" => "what is cast, and how it is rounded, differs between databases",
         "abs" => "of the least number of a type it fails in PostgreSQL and not in MariaDB",
-        "length" | "char_length" | "octet_length" => "it counts characters in one database and bytes in another",
+        "length" | "char_length" | "octet_length" => {
+            "it counts characters in one database and bytes in another"
+        }
         _ => "it is no column of the table and not part of a ledger's SQL",
     };
     format!("\"{word}\" is refused: {reason}")
@@ -87,7 +92,9 @@ impl PortableStatement {
             ("delete", "from") => (StatementVerb::Delete, 2),
             ("update", _) => (StatementVerb::Update, 1),
             ("", _) => return refused("a statement is expected"),
-            (other, _) if KEYWORDS.contains(&other) => return refused("INSERT INTO, UPDATE or DELETE FROM is expected"),
+            (other, _) if KEYWORDS.contains(&other) => {
+                return refused("INSERT INTO, UPDATE or DELETE FROM is expected");
+            }
             (other, _) => return refused(refusal(other)),
         };
         let Some(table) = tables.get(word(name)) else {
@@ -101,7 +108,8 @@ impl PortableStatement {
     }
 
     fn check(&self, table: &SharedTable, name: usize) -> LedgerResult<()> {
-        let follows = |at: usize, symbol: &str| self.tokens.get(at + 1).is_some_and(|token| token.is_symbol(symbol));
+        let follows =
+            |at: usize, symbol: &str| self.tokens.get(at + 1).is_some_and(|token| token.is_symbol(symbol));
         for (at, token) in self.tokens.iter().enumerate() {
             match token {
                 Token::Parameter(number) => self.check_parameter(*number)?,
@@ -159,7 +167,9 @@ impl PortableStatement {
                 Token::Word(column) if is_target => {
                     let is_key = table.position(column).is_some_and(|at| table.key.contains(&at));
                     if is_key {
-                        return refused(format!("\"{column}\" is part of the key, which stays: delete and insert"));
+                        return refused(format!(
+                            "\"{column}\" is part of the key, which stays: delete and insert"
+                        ));
                     }
                     is_target = false;
                 }
@@ -189,7 +199,9 @@ impl PortableStatement {
             }
             match token {
                 // MariaDB takes a function's name only with its parenthesis next to it.
-                Token::Word(word) if KEYWORDS.contains(&word.as_str()) || self.is_function(at) => text.push_str(word),
+                Token::Word(word) if KEYWORDS.contains(&word.as_str()) || self.is_function(at) => {
+                    text.push_str(word)
+                }
                 Token::Word(word) => text.push_str(&format!("\"{word}\"")),
                 Token::Number(digits) => text.push_str(digits),
                 Token::Text(content) => text.push_str(&literal(&LedgerValue::Text(content.clone()))),
@@ -211,23 +223,31 @@ mod tests {
     use super::*;
 
     fn tables() -> BTreeMap<String, SharedTable> {
-        let sql = "create shared table account (id bigint primary key, balance bigint, owner text, nullif bigint)";
+        let sql =
+            "create shared table account (id bigint primary key, balance bigint, owner text, nullif bigint)";
         let table = SharedTable::parse(sql).expect("a definition");
         BTreeMap::from([(table.name.clone(), table)])
     }
 
     fn written(sql: &str, values: &[LedgerValue]) -> String {
-        let statement = PortableStatement::parse(sql, values, &tables()).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let statement =
+            PortableStatement::parse(sql, values, &tables()).unwrap_or_else(|error| panic!("{sql}: {error}"));
         statement.text(&|value| format!("<{value:?}>"))
     }
 
     #[test]
     fn names_are_quoted_and_values_are_the_databases_literals() {
         assert_eq!(
-            written("UPDATE Account SET balance = balance - $1, owner='it''s' where ID=$2", &[LedgerValue::Integer(5), LedgerValue::Null]),
+            written(
+                "UPDATE Account SET balance = balance - $1, owner='it''s' where ID=$2",
+                &[LedgerValue::Integer(5), LedgerValue::Null]
+            ),
             "update \"account\" set \"balance\" = \"balance\" - <Integer(5)> , \"owner\" = <Text(\"it's\")> where \"id\" = <Null>"
         );
-        assert_eq!(written("delete from account where nullif(nullif, 4) < 3", &[]), "delete from \"account\" where nullif( \"nullif\" , 4 ) < 3");
+        assert_eq!(
+            written("delete from account where nullif(nullif, 4) < 3", &[]),
+            "delete from \"account\" where nullif( \"nullif\" , 4 ) < 3"
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@ use crate::error::{LedgerError, LedgerResult};
 
 /// Words that are no names.
 pub(crate) const KEYWORDS: [&str; 22] = [
-    "insert", "into", "values", "update", "set", "delete", "from", "where", "and", "or", "not", "in", "between", "is",
-    "null", "true", "false", "case", "when", "then", "else", "end",
+    "insert", "into", "values", "update", "set", "delete", "from", "where", "and", "or", "not", "in",
+    "between", "is", "null", "true", "false", "case", "when", "then", "else", "end",
 ];
 
 /// One word.
@@ -61,7 +61,9 @@ pub(crate) fn tokens(sql: &str) -> LedgerResult<Vec<Token>> {
         let length_of = |is_part: fn(char) -> bool| rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let length;
         if rest.starts_with("--") || rest.starts_with("/*") {
-            return Err(LedgerError::Refused("comments are refused: MariaDB runs what some of them hold".into()));
+            return Err(LedgerError::Refused(
+                "comments are refused: MariaDB runs what some of them hold".into(),
+            ));
         } else if first.is_ascii_alphabetic() || first == '_' {
             length = length_of(|c| c.is_ascii_alphanumeric() || c == '_');
             found.push(Token::Word(rest[..length].to_ascii_lowercase()));
@@ -95,7 +97,8 @@ fn number(text: &str) -> LedgerResult<String> {
     if is_digits(digits.0) && is_digits(digits.1) && text.len() <= 40 {
         return Ok(text.to_owned());
     }
-    let reason = "a number is up to 38 digits, perhaps with a point among them; exponents make floats in MariaDB";
+    let reason =
+        "a number is up to 38 digits, perhaps with a point among them; exponents make floats in MariaDB";
     Err(LedgerError::Refused(format!("\"{text}\" is refused: {reason}")))
 }
 
@@ -104,7 +107,8 @@ fn text(rest: &str) -> LedgerResult<(String, usize)> {
     let mut content = String::new();
     let mut at = 1;
     loop {
-        let end = rest[at..].find('\'').ok_or_else(|| LedgerError::Refused("a text without its end".into()))?;
+        let end =
+            rest[at..].find('\'').ok_or_else(|| LedgerError::Refused("a text without its end".into()))?;
         content.push_str(&rest[at..at + end]);
         at += end + 1;
         if !rest[at..].starts_with('\'') {

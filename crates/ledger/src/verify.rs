@@ -97,7 +97,8 @@ impl FileVerifier {
                 let Some(prepared) = self.prepared.take() else {
                     return Err(LedgerError::Malformed("votes for no block".into()));
                 };
-                self.votes += chain.check_votes(&prepared.block.header, &decode_votes_record(payload)?)? as u64;
+                self.votes +=
+                    chain.check_votes(&prepared.block.header, &decode_votes_record(payload)?)? as u64;
                 self.transactions += prepared.block.header.outcomes.count() as u64;
                 self.succeeded += prepared.block.header.outcomes.succeeded() as u64;
                 let chain = self.chain.as_mut().expect("it is there from the first record on");
@@ -113,7 +114,10 @@ impl FileVerifier {
         chain.check_header(&checked, &block.header)?;
         let vote = Vote::verify(vote, &chain.genesis, &chain.network)?;
         if vote.header != block.header || self.member.is_some_and(|member| member != vote.member) {
-            let reason = format!("block {}: the vote beside it is for another one, or another member's", block.header.height);
+            let reason = format!(
+                "block {}: the vote beside it is for another one, or another member's",
+                block.header.height
+            );
             return Err(LedgerError::Untrusted(reason));
         }
         Ok(PreparedBlock { block, checked, vote })

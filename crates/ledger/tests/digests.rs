@@ -21,7 +21,8 @@ struct Rows(fastrand::Rng);
 
 impl Rows {
     fn text(&mut self) -> String {
-        let letters = ['a', 'Z', ' ', '\'', '\\', '"', 'ä', 'ß', '中', '😀', '\n', '%', ';', '-', '$', '\u{1}'];
+        let letters =
+            ['a', 'Z', ' ', '\'', '\\', '"', 'ä', 'ß', '中', '😀', '\n', '%', ';', '-', '$', '\u{1}'];
         (0..self.0.usize(0..8)).map(|_| letters[self.0.usize(0..letters.len())]).collect()
     }
 
@@ -79,23 +80,39 @@ fn transactions(rows: usize) -> Vec<Vec<PortableStatement>> {
     let mut source = Rows(fastrand::Rng::with_seed(11));
     let mut made = Vec::new();
     let mut add = |sql: &str, values: &[LedgerValue]| {
-        let statement = PortableStatement::parse(sql, values, &tables).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let statement =
+            PortableStatement::parse(sql, values, &tables).unwrap_or_else(|error| panic!("{sql}: {error}"));
         made.push(vec![statement]);
     };
     for first in (0..rows as i64).step_by(100) {
         let list = |from: usize| (from..from + 11).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ");
         let places: Vec<String> = (0..100).map(|row| format!("({})", list(row * 11 + 1))).collect();
         let values: Vec<LedgerValue> = (first..first + 100).flat_map(|id| source.row(id)).collect();
-        add(&format!("INSERT INTO everything (id, part, b, s, i, n, v, t, y, d, ts) VALUES {}", places.join(", ")), &values);
+        add(
+            &format!(
+                "INSERT INTO everything (id, part, b, s, i, n, v, t, y, d, ts) VALUES {}",
+                places.join(", ")
+            ),
+            &values,
+        );
     }
     let half = [LedgerValue::Integer(rows as i64 / 2)];
-    add("UPDATE everything SET n = n - 0.5, t = v, v = 'x' WHERE id < $1 AND n BETWEEN -1000000 AND 1000000", &half);
+    add(
+        "UPDATE everything SET n = n - 0.5, t = v, v = 'x' WHERE id < $1 AND n BETWEEN -1000000 AND 1000000",
+        &half,
+    );
     add("UPDATE everything SET i = id, b = NOT b WHERE id >= $1 AND s >= 0", &half);
-    add("UPDATE everything SET y = $1, v = $2 WHERE d > '5000-01-01'", &[LedgerValue::Bytes(vec![0, 39, 92]), LedgerValue::Null]);
+    add(
+        "UPDATE everything SET y = $1, v = $2 WHERE d > '5000-01-01'",
+        &[LedgerValue::Bytes(vec![0, 39, 92]), LedgerValue::Null],
+    );
     add("DELETE FROM everything WHERE ts < '3000-01-01 00:00:00' OR (t IS NULL AND coalesce(s, 1) = 1)", &[]);
     // Fails in all: the key is there. Its changes must not stay.
     let mut broken = made[0].clone();
-    broken.insert(0, PortableStatement::parse("DELETE FROM everything WHERE id = 99", &[], &tables).expect("portable"));
+    broken.insert(
+        0,
+        PortableStatement::parse("DELETE FROM everything WHERE id = 99", &[], &tables).expect("portable"),
+    );
     made.push(broken);
     made
 }
@@ -130,12 +147,22 @@ fn all_databases_report_equal_digests_of_rows_of_every_type() {
         let started = std::time::Instant::now();
         let (changes, outcomes) = run(member.as_mut(), &made);
         println!("{}: {} changes, {:.2} s", member.system(), changes.len(), started.elapsed().as_secs_f64());
-        assert_eq!(outcomes.iter().filter(|has_succeeded| !**has_succeeded).count(), 1, "{}", member.system());
+        assert_eq!(
+            outcomes.iter().filter(|has_succeeded| !**has_succeeded).count(),
+            1,
+            "{}",
+            member.system()
+        );
         // Digests of the rows that are there are those of their contents, read by another way.
         let mut scanned = member.scan(&table).expect("rows");
         scanned.sort();
         let keys: Vec<Vec<u8>> = scanned.iter().map(|(key, _)| key.clone()).collect();
-        let mut read: Vec<_> = member.read(&table, &keys).expect("rows").into_iter().map(|row| (table.key_bytes(&row), row_hash(&row))).collect();
+        let mut read: Vec<_> = member
+            .read(&table, &keys)
+            .expect("rows")
+            .into_iter()
+            .map(|row| (table.key_bytes(&row), row_hash(&row)))
+            .collect();
         read.sort();
         assert!(scanned.len() > rows / 4 && scanned == read, "{}: {} rows", member.system(), scanned.len());
         reports.push((member.system().to_owned(), changes, outcomes, scanned));

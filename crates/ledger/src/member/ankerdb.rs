@@ -35,7 +35,9 @@ impl AnkerDbMember {
     pub fn open(address: &DatabaseAddress) -> LedgerResult<AnkerDbMember> {
         let connection = PostgresConnection::open(address)?;
         let mut member = AnkerDbMember { system: "AnKerDB".to_owned(), connection, changes: Vec::new() };
-        member.run("CREATE TABLE IF NOT EXISTS ledger_height (place integer PRIMARY KEY, height bigint NOT NULL)")?;
+        member.run(
+            "CREATE TABLE IF NOT EXISTS ledger_height (place integer PRIMARY KEY, height bigint NOT NULL)",
+        )?;
         member.run("INSERT INTO ledger_height VALUES (1, 0) ON CONFLICT DO NOTHING")?;
         let rows = member.run("SHOW server_version")?;
         let version = rows.first().and_then(|rows| rows.first()?.first()?.clone()).unwrap_or_default();
@@ -44,7 +46,9 @@ impl AnkerDbMember {
         match own {
             Some(number) => member.system = format!("AnKerDB {number}"),
             None => {
-                let reason = format!("the server is no AnKerDB but {version}; a member without triggers would miss changes");
+                let reason = format!(
+                    "the server is no AnKerDB but {version}; a member without triggers would miss changes"
+                );
                 return Err(LedgerError::database("AnKerDB", reason));
             }
         }
@@ -131,11 +135,13 @@ impl Member for AnkerDbMember {
         let column = |column: &crate::definition::SharedColumn| {
             let null = if column.is_nullable { "" } else { " NOT NULL" };
             let least = column.at_least;
-            let check = least.map(|least| format!(" CHECK (\"{}\" >= {least})", column.name)).unwrap_or_default();
+            let check =
+                least.map(|least| format!(" CHECK (\"{}\" >= {least})", column.name)).unwrap_or_default();
             format!("\"{}\" {}{null}{check}", column.name, column.kind)
         };
         let columns: Vec<String> = table.columns.iter().map(column).collect();
-        let keys: Vec<String> = table.key.iter().map(|&at| format!("\"{}\"", table.columns[at].name)).collect();
+        let keys: Vec<String> =
+            table.key.iter().map(|&at| format!("\"{}\"", table.columns[at].name)).collect();
         let name = &table.name;
         self.run(&format!("DROP TABLE IF EXISTS \"{name}\""))?;
         let (columns, keys) = (columns.join(", "), keys.join(", "));

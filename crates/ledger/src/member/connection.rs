@@ -67,7 +67,9 @@ impl PostgresConnection {
         }
         let client = config.connect(postgres::NoTls);
         let named = format!("{}:{}", address.host, address.port);
-        client.map(PostgresConnection).map_err(|error| LedgerError::database(&named, postgres_failure(&error).message))
+        client
+            .map(PostgresConnection)
+            .map_err(|error| LedgerError::database(&named, postgres_failure(&error).message))
     }
 }
 

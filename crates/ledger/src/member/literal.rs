@@ -47,7 +47,9 @@ fn content_literal(kind: LedgerType, content: &Content, bytes_literal: BytesLite
         LedgerType::Bytea => bytes_literal(content),
         LedgerType::Boolean if content == b"1" => "TRUE".to_owned(),
         LedgerType::Boolean if content == b"0" => "FALSE".to_owned(),
-        LedgerType::SmallInt | LedgerType::Integer | LedgerType::BigInt | LedgerType::Numeric { .. } if is_number => {
+        LedgerType::SmallInt | LedgerType::Integer | LedgerType::BigInt | LedgerType::Numeric { .. }
+            if is_number =>
+        {
             text.into_owned()
         }
         _ => quoted(&text),
@@ -61,11 +63,17 @@ pub(super) fn column_list(table: &SharedTable) -> String {
 }
 
 /// The condition that a row has one of these keys.
-pub(super) fn has_key(table: &SharedTable, keys: &[Vec<u8>], bytes_literal: BytesLiteral) -> LedgerResult<String> {
+pub(super) fn has_key(
+    table: &SharedTable,
+    keys: &[Vec<u8>],
+    bytes_literal: BytesLiteral,
+) -> LedgerResult<String> {
     let literals = |key: &Vec<u8>| -> LedgerResult<Vec<String>> {
         let contents = decode_row(key, table.key.len())?;
         let pairs = table.key.iter().zip(&contents);
-        Ok(pairs.map(|(&at, content)| content_literal(table.columns[at].kind, content, bytes_literal)).collect())
+        Ok(pairs
+            .map(|(&at, content)| content_literal(table.columns[at].kind, content, bytes_literal))
+            .collect())
     };
     let keys = keys.iter().map(literals).collect::<LedgerResult<Vec<_>>>()?;
     let names: Vec<String> = table.key.iter().map(|&at| format!("\"{}\"", table.columns[at].name)).collect();

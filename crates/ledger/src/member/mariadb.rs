@@ -53,7 +53,8 @@ fn column(column: &SharedColumn) -> String {
     };
     let name = &column.name;
     let null = if column.is_nullable { " NULL" } else { " NOT NULL" };
-    let mut checks: Vec<String> = column.at_least.iter().map(|least| format!("\"{name}\" >= {least}")).collect();
+    let mut checks: Vec<String> =
+        column.at_least.iter().map(|least| format!("\"{name}\" >= {least}")).collect();
     if column.kind == LedgerType::Boolean {
         checks.push(format!("\"{name}\" IN (0, 1)"));
     }
@@ -82,7 +83,8 @@ impl TriggerDialect for MariaDbDialect {
     fn shared_table(&self, table: &SharedTable) -> Vec<String> {
         let name = &table.name;
         let columns: Vec<String> = table.columns.iter().map(column).collect();
-        let keys: Vec<String> = table.key.iter().map(|&at| format!("\"{}\"", table.columns[at].name)).collect();
+        let keys: Vec<String> =
+            table.key.iter().map(|&at| format!("\"{}\"", table.columns[at].name)).collect();
         let (old_key, new_key) = (key(table, "OLD."), key(table, "NEW."));
         let (old, new) = (row_hash(table, "OLD."), row_hash(table, "NEW."));
         let note = |key: &str, old: &str, new: &str| {
@@ -90,7 +92,9 @@ impl TriggerDialect for MariaDbDialect {
             format!("INSERT INTO ledger_digest ({columns}) VALUES ('{name}', {key}, {old}, {new})")
         };
         let trigger = |event: &str, body: &str| {
-            format!("CREATE TRIGGER \"ledger_{event}_{name}\" AFTER {event} ON \"{name}\" FOR EACH ROW {body}")
+            format!(
+                "CREATE TRIGGER \"ledger_{event}_{name}\" AFTER {event} ON \"{name}\" FOR EACH ROW {body}"
+            )
         };
         let update = format!(
             "IF {old_key} = {new_key} THEN {}; ELSE {}; {}; END IF",

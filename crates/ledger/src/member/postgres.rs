@@ -55,8 +55,10 @@ fn row_hash(table: &SharedTable, row: &str) -> String {
 fn column(column: &SharedColumn) -> String {
     let kind = column.kind;
     let null = if column.is_nullable { "" } else { " NOT NULL" };
-    let collation = if matches!(kind, LedgerType::Text | LedgerType::Varchar(_)) { " COLLATE \"C\"" } else { "" };
-    let check = column.at_least.map(|least| format!(" CHECK (\"{}\" >= {least})", column.name)).unwrap_or_default();
+    let collation =
+        if matches!(kind, LedgerType::Text | LedgerType::Varchar(_)) { " COLLATE \"C\"" } else { "" };
+    let check =
+        column.at_least.map(|least| format!(" CHECK (\"{}\" >= {least})", column.name)).unwrap_or_default();
     format!("\"{}\" {kind}{collation}{null}{check}", column.name)
 }
 
@@ -82,7 +84,8 @@ impl TriggerDialect for PostgresDialect {
     fn shared_table(&self, table: &SharedTable) -> Vec<String> {
         let name = &table.name;
         let columns: Vec<String> = table.columns.iter().map(column).collect();
-        let keys: Vec<String> = table.key.iter().map(|&at| format!("\"{}\"", table.columns[at].name)).collect();
+        let keys: Vec<String> =
+            table.key.iter().map(|&at| format!("\"{}\"", table.columns[at].name)).collect();
         let (old_key, new_key) = (key(table, "OLD."), key(table, "NEW."));
         let (old, new) = (row_hash(table, "OLD."), row_hash(table, "NEW."));
         let note = |key: &str, old: &str, new: &str| {

@@ -81,7 +81,9 @@ impl TriggerMember {
             return Ok(None);
         }
         let bytes = <[u8; 32]>::try_from(bytes);
-        bytes.map(|bytes| Some(LedgerHash(bytes))).map_err(|_| LedgerError::database(&self.system, "a hash of 32 bytes was expected"))
+        bytes
+            .map(|bytes| Some(LedgerHash(bytes)))
+            .map_err(|_| LedgerError::database(&self.system, "a hash of 32 bytes was expected"))
     }
 }
 
@@ -193,9 +195,11 @@ impl Member for TriggerMember {
     }
 
     fn repair(&mut self, table: &SharedTable, keys: &[Vec<u8>], rows: &[Vec<Content>]) -> LedgerResult<()> {
-        repair_rows(table, keys, rows, self.dialect.bytes_literal(), &mut |sql| self.connection.run(sql).map(drop))
-            .and_then(|()| self.connection.run("DELETE FROM ledger_digest").map(drop))
-            .map_err(|failure| failure.of(&self.system))
+        repair_rows(table, keys, rows, self.dialect.bytes_literal(), &mut |sql| {
+            self.connection.run(sql).map(drop)
+        })
+        .and_then(|()| self.connection.run("DELETE FROM ledger_digest").map(drop))
+        .map_err(|failure| failure.of(&self.system))
     }
 }
 
@@ -216,7 +220,8 @@ pub(super) fn repair_rows(
 ) -> Result<(), SqlFailure> {
     for keys in keys.chunks(ROWS_MAX) {
         let condition = has_key(table, keys, bytes_literal);
-        let condition = condition.map_err(|error| SqlFailure { message: error.to_string(), is_transient: false })?;
+        let condition =
+            condition.map_err(|error| SqlFailure { message: error.to_string(), is_transient: false })?;
         run(&format!("DELETE FROM \"{}\" WHERE {condition}", table.name))?;
     }
     rows.chunks(ROWS_MAX).try_for_each(|rows| run(&insert(table, rows, bytes_literal)))

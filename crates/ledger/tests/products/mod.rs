@@ -1,5 +1,8 @@
 //! Private databases for tests. A product that is missing is skipped, visibly; with ANKERDB_STRICT=1 the test fails instead.
 
+// Each test program uses some of it.
+#![allow(dead_code)]
+
 use ankerdb_ledger::error::LedgerResult;
 use ankerdb_ledger::server::{PrivateServer, Product};
 use std::path::{Path, PathBuf};
@@ -9,16 +12,17 @@ fn ankerdb() -> LedgerResult<Product> {
     let named = std::env::var_os("LEDGER_ANKERDB").map(PathBuf::from);
     let target = std::env::current_exe().ok();
     let built = target.as_deref().and_then(|test| test.ancestors().nth(3).map(Path::to_owned));
-    let found = named.or_else(|| built.map(|target| target.join("release/ankerdb")).filter(|path| path.is_file()));
+    let found =
+        named.or_else(|| built.map(|target| target.join("release/ankerdb")).filter(|path| path.is_file()));
     Product::find_ankerdb(found.as_deref())
 }
 
 /// PostgreSQL, MariaDB and AnKerDB, as far as they are here.
-pub(crate) fn servers() -> Vec<PrivateServer> {
+pub(crate) fn products() -> Vec<Product> {
     let mut found = Vec::new();
     for product in [Product::find_postgres(), Product::find_mariadb(), ankerdb()] {
         match product {
-            Ok(product) => found.push(PrivateServer::start(&product).expect("a server that starts")),
+            Ok(product) => found.push(product),
             Err(missing) => {
                 assert!(std::env::var_os("ANKERDB_STRICT").is_none_or(|strict| strict != "1"), "{missing}");
                 eprintln!("SKIPPED: {missing}");
@@ -26,4 +30,28 @@ pub(crate) fn servers() -> Vec<PrivateServer> {
         }
     }
     found
+}
+
+/// A server of each.
+pub(crate) fn servers() -> Vec<PrivateServer> {
+    products().iter().map(|product| PrivateServer::start(product).expect("a server that starts")).collect()
+}
+
+/// A folder that goes with the test.
+pub(crate) struct TestFolder {
+    pub(crate) path: PathBuf,
+}
+
+impl TestFolder {
+    pub(crate) fn new(name: &str) -> TestFolder {
+        let path = std::env::temp_dir().join(format!("ledger-test-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        TestFolder { path }
+    }
+}
+
+impl Drop for TestFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
 }

@@ -1,0 +1,322 @@
+//! Ledger files and proofs without any database: blocks are made by hand, with keys of fixed seeds, as an honest or another
+//! organization would make them.
+
+mod products;
+
+use ankerdb_ledger::block::{BlockHeader, LedgerBlock, SuccessBits, leaves};
+use ankerdb_ledger::bytes::ByteWriter;
+use ankerdb_ledger::chain::LedgerChain;
+use ankerdb_ledger::error::LedgerError;
+use ankerdb_ledger::file::{LedgerFile, RecordKind, visit_records};
+use ankerdb_ledger::genesis::{Genesis, Identity};
+use ankerdb_ledger::hash::LedgerHash;
+use ankerdb_ledger::merkle;
+use ankerdb_ledger::message::{OrderedBlock, Proposal, ProposedStatement, Vote};
+use ankerdb_ledger::proof::{TransactionName, check, prove};
+use ankerdb_ledger::signature::KeyPair;
+use ankerdb_ledger::value::LedgerValue;
+use ankerdb_ledger::verify::verify_file;
+use products::TestFolder;
+use std::path::{Path, PathBuf};
+
+struct Writer {
+    members: Vec<KeyPair>,
+    ordering: KeyPair,
+    client: KeyPair,
+    chain: LedgerChain,
+    file: LedgerFile,
+    number: u64,
+}
+
+fn keys(seed: u8) -> KeyPair {
+    KeyPair::from_seed(&[seed; 32])
+}
+
+fn genesis() -> Genesis {
+    let identity = |(name, seed): (&str, u8)| Identity { name: name.into(), key: keys(seed).public() };
+    Genesis {
+        name: "trade".into(),
+        members: [("ada", 1), ("bob", 2), ("cyd", 3)].map(identity).into(),
+        quorum: 2,
+        ordering: keys(8).public(),
+        clients: vec![identity(("shop", 9))],
+    }
+}
+
+impl Writer {
+    fn new(path: &Path) -> Writer {
+        let genesis = genesis();
+        let file = LedgerFile::create(path, &genesis).expect("a file");
+        let members = vec![keys(1), keys(2), keys(3)];
+        Writer {
+            members,
+            ordering: keys(8),
+            client: keys(9),
+            chain: LedgerChain::new(genesis),
+            file,
+            number: 0,
+        }
+    }
+
+    fn propose(&mut self, sql: &str, values: &[LedgerValue]) -> Vec<u8> {
+        self.number += 1;
+        let statements = vec![ProposedStatement { sql: sql.into(), values: values.to_vec() }];
+        Proposal { network: self.chain.network, number: self.number, statements }.sign(&self.client)
+    }
+
+    fn block(&self, proposals: Vec<Vec<u8>>, bits: &[bool]) -> LedgerBlock {
+        let order = OrderedBlock { network: self.chain.network, height: self.chain.height + 1, proposals };
+        let outcomes = SuccessBits::new(bits);
+        let header = BlockHeader {
+            network: order.network,
+            height: order.height,
+            previous: self.chain.head,
+            order: order.hash(),
+            root: merkle::root(&leaves(&order.proposals, &outcomes)),
+            outcomes,
+            digest: LedgerHash::of("test", &[b"digest"]),
+            state: LedgerHash::of("test", &[b"state"]),
+        };
+        LedgerBlock { header, order: order.sign(&self.ordering) }
+    }
+
+    fn vote(&self, member: usize, header: &BlockHeader) -> Vec<u8> {
+        Vote { member: member as u32, round: 1, header: header.clone() }.sign(&self.members[member])
+    }
+
+    fn append_block(&mut self, block: &LedgerBlock) {
+        let vote = self.vote(0, &block.header);
+        let record = ByteWriter::default().bytes(&block.encode()).bytes(&vote).finish();
+        self.file.append(RecordKind::Block, &record).expect("a record");
+    }
+
+    fn append_votes(&mut self, votes: &[Vec<u8>]) {
+        let mut writer = ByteWriter::default();
+        writer.count(votes.len());
+        for vote in votes {
+            writer.bytes(vote);
+        }
+        self.file.append(RecordKind::Votes, &writer.finish()).expect("a record");
+    }
+
+    fn commit(&mut self, block: &LedgerBlock) {
+        self.append_block(block);
+        let votes = [self.vote(0, &block.header), self.vote(2, &block.header)];
+        self.append_votes(&votes);
+        let checked = self.chain.check(&block.order).expect("an order");
+        self.chain.advance(&checked, &block.header);
+    }
+}
+
+const TABLE: &str =
+    "CREATE SHARED TABLE trades (id bigint PRIMARY KEY, product varchar(20), price numeric(12, 2))";
+
+/// A file with three blocks of 1, 3 and 2 transactions; one has failed.
+fn write_ledger(path: &Path) -> Writer {
+    let mut writer = Writer::new(path);
+    let definition = writer.propose(TABLE, &[]);
+    let block = writer.block(vec![definition], &[true]);
+    writer.commit(&block);
+    let insert = "INSERT INTO trades (id, product, price) VALUES ($1, $2, $3)";
+    for count in [3, 2] {
+        let proposals = (0..count).map(|at| {
+            let values = [
+                LedgerValue::Integer(at),
+                LedgerValue::Text("Gearbox".into()),
+                LedgerValue::Decimal("60000.00".into()),
+            ];
+            writer.propose(insert, &values)
+        });
+        let proposals: Vec<Vec<u8>> = proposals.collect();
+        let bits: Vec<bool> = (0..count).map(|at| count != 3 || at != 1).collect();
+        let block = writer.block(proposals, &bits);
+        writer.commit(&block);
+    }
+    writer
+}
+
+fn path_in(folder: &TestFolder, name: &str) -> PathBuf {
+    folder.path.join(name)
+}
+
+#[test]
+fn a_file_verifies_without_a_database_and_every_transaction_is_proved() {
+    let folder = TestFolder::new("proofs");
+    let path = path_in(&folder, "ada.ledger");
+    let writer = write_ledger(&path);
+    let (found, end) = verify_file(&path).expect("a file that verifies");
+    let chain = found.chain().expect("a chain");
+    assert_eq!((chain.height, chain.head, end.torn_bytes), (3, writer.chain.head, 0));
+    assert_eq!((found.transactions, found.succeeded, found.votes), (6, 5, 6));
+    for (height, index, has_succeeded) in
+        [(1, 0, true), (2, 0, true), (2, 1, false), (2, 2, true), (3, 0, true), (3, 1, true)]
+    {
+        let proof = prove(&path, TransactionName { height, index }).expect("a proof");
+        let proved = check(&proof).expect("a proof that is one");
+        assert_eq!(
+            (proved.header.height, proved.index, proved.has_succeeded, proved.votes),
+            (height, index, has_succeeded, 2)
+        );
+        assert_eq!(
+            (proved.genesis.network(), proved.client.as_deref()),
+            (writer.chain.network, Some("shop"))
+        );
+    }
+    for name in [TransactionName { height: 4, index: 0 }, TransactionName { height: 2, index: 3 }] {
+        assert!(matches!(prove(&path, name), Err(LedgerError::Missing(_))));
+    }
+}
+
+#[test]
+fn no_byte_of_a_proof_can_be_changed() {
+    let folder = TestFolder::new("proof-bytes");
+    let path = path_in(&folder, "ada.ledger");
+    let writer = write_ledger(&path);
+    let proof = prove(&path, TransactionName { height: 2, index: 1 }).expect("a proof");
+    for at in 0..proof.len() {
+        let mut changed = proof.clone();
+        changed[at] ^= 1;
+        // A change of the founding document makes it one of another network, if it still is one.
+        let is_refused =
+            check(&changed).map_or(true, |proved| proved.genesis.network() != writer.chain.network);
+        assert!(is_refused, "byte {at}");
+    }
+}
+
+#[test]
+fn a_torn_end_is_cut_and_no_whole_record_is_lost() {
+    let folder = TestFolder::new("torn");
+    let path = path_in(&folder, "ada.ledger");
+    write_ledger(&path);
+    let whole = std::fs::read(&path).expect("a file");
+    let mut places = Vec::new();
+    visit_records(&path, &mut |_, _, place| {
+        places.push(place);
+        Ok(())
+    })
+    .expect("records");
+    let torn = path_in(&folder, "torn.ledger");
+    let first_end = places[1] as usize;
+    for length in (first_end..whole.len()).step_by(7).chain(whole.len() - 30..whole.len()) {
+        std::fs::write(&torn, &whole[..length]).expect("a file");
+        let mut found = 0;
+        let (_, end) = LedgerFile::open(&torn, &mut |_, _, _| {
+            found += 1;
+            Ok(())
+        })
+        .expect("a file");
+        let expected = places
+            .iter()
+            .skip(1)
+            .chain([&(whole.len() as u64)])
+            .filter(|place| **place <= length as u64)
+            .count();
+        assert_eq!(found, expected, "{length} bytes");
+        assert_eq!(std::fs::metadata(&torn).expect("a file").len(), end.whole_bytes);
+        assert!(verify_file(&torn).is_ok(), "{length} bytes");
+    }
+    // Zeros behind the end, as some file systems leave them, are torn, too; and the file goes on.
+    std::fs::write(&torn, [&whole[..], &[0; 100]].concat()).expect("a file");
+    let (mut file, end) = LedgerFile::open(&torn, &mut |_, _, _| Ok(())).expect("a file");
+    assert_eq!(end.torn_bytes, 100);
+    assert_eq!(file.append(RecordKind::Votes, b"x").expect("a record"), whole.len() as u64);
+}
+
+#[test]
+fn no_byte_of_a_file_can_be_changed_unnoticed() {
+    let folder = TestFolder::new("bytes");
+    let path = path_in(&folder, "ada.ledger");
+    let writer = write_ledger(&path);
+    let whole = std::fs::read(&path).expect("a file");
+    let changed_path = path_in(&folder, "changed.ledger");
+    // All bytes of the first and last records, and every fifth of the others, whose signatures take their time.
+    let ends = (0..100).chain(whole.len() - 100..whole.len());
+    for at in ends.chain((100..whole.len() - 100).step_by(5)) {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x10;
+        std::fs::write(&changed_path, &changed).expect("a file");
+        // The last record may look torn: then the file ends before it, and says so.
+        let is_noticed = match verify_file(&changed_path) {
+            Err(_) => true,
+            Ok((found, end)) => {
+                end.torn_bytes > 0 && found.chain().expect("a chain").head != writer.chain.head
+            }
+        };
+        assert!(is_noticed, "byte {at}");
+    }
+}
+
+/// Blocks that somebody writes who knows the format and a member's key, with right checksums.
+#[test]
+fn blocks_that_are_forged_with_right_checksums_are_refused() {
+    let folder = TestFolder::new("forged");
+    let mut number = 0;
+    let mut refused = |forge: &dyn Fn(&mut Writer), part: &str| {
+        number += 1;
+        let path = path_in(&folder, &format!("{number}.ledger"));
+        let mut writer = write_ledger(&path);
+        forge(&mut writer);
+        let said = verify_file(&path).expect_err(part).to_string();
+        assert!(said.contains(part), "{part}: {said}");
+    };
+    let insert = "INSERT INTO trades (id) VALUES (7)";
+    let with = |writer: &mut Writer, change: &dyn Fn(&mut BlockHeader)| {
+        let proposal = writer.propose(insert, &[]);
+        let mut block = writer.block(vec![proposal], &[true]);
+        change(&mut block.header);
+        writer.commit(&block);
+    };
+    refused(&|writer| with(writer, &|header| header.previous = LedgerHash([7; 32])), "does not follow");
+    refused(&|writer| with(writer, &|header| header.root = LedgerHash([7; 32])), "Merkle");
+    refused(&|writer| with(writer, &|header| header.order = LedgerHash([7; 32])), "order is another");
+    refused(&|writer| with(writer, &|header| header.outcomes = SuccessBits::new(&[false])), "Merkle");
+    refused(&|writer| with(writer, &|header| header.outcomes = SuccessBits::default()), "outcomes");
+    // One vote is no quorum; the same one twice is one.
+    let votes = |writer: &mut Writer, members: &[usize]| {
+        let proposal = writer.propose(insert, &[]);
+        let block = writer.block(vec![proposal], &[true]);
+        writer.append_block(&block);
+        let votes: Vec<Vec<u8>> = members.iter().map(|member| writer.vote(*member, &block.header)).collect();
+        writer.append_votes(&votes);
+    };
+    refused(&|writer| votes(writer, &[0]), "1 members voted for it, 2 have to");
+    refused(&|writer| votes(writer, &[1, 1]), "1 members voted for it, 2 have to");
+    // Executed although nobody may execute it.
+    let succeeds = |writer: &mut Writer, proposal: Vec<u8>| {
+        let block = writer.block(vec![proposal], &[true]);
+        writer.commit(&block);
+    };
+    refused(
+        &|writer| {
+            let proposal = writer.propose("UPDATE trades SET price = random()", &[]);
+            succeeds(writer, proposal);
+        },
+        "must not be executed",
+    );
+    refused(
+        &|writer| {
+            let proposal = writer.propose(insert, &[]);
+            succeeds(writer, proposal.clone());
+            succeeds(writer, proposal);
+        },
+        "must not be executed",
+    );
+    refused(
+        &|writer| {
+            writer.client = keys(77);
+            let proposal = writer.propose(insert, &[]);
+            succeeds(writer, proposal);
+        },
+        "must not be executed",
+    );
+    refused(
+        &|writer| {
+            let proposal = writer.propose(insert, &[]);
+            let block = writer.block(vec![proposal], &[true]);
+            writer.ordering = keys(77);
+            let forged = writer.block(vec![], &[]);
+            writer.append_block(&LedgerBlock { order: forged.order, ..block });
+        },
+        "not the ordering service",
+    );
+}

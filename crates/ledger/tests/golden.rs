@@ -1,0 +1,133 @@
+//! What is signed and hashed, byte for byte, as tests/golden/bytes.txt has it: a change of any of it is another format.
+//! LEDGER_GOLDEN=write makes the file anew.
+
+use ankerdb_ledger::block::{BlockHeader, SuccessBits};
+use ankerdb_ledger::change::{RowChange, TableStates, digest_hash};
+use ankerdb_ledger::definition::SharedTable;
+use ankerdb_ledger::genesis::{Genesis, Identity};
+use ankerdb_ledger::hash::{LedgerHash, hex};
+use ankerdb_ledger::merkle;
+use ankerdb_ledger::message::{OrderedBlock, Proposal, ProposedStatement, Vote};
+use ankerdb_ledger::signature::{KeyPair, MessageKind, signed_bytes};
+use ankerdb_ledger::value::{Content, LedgerValue, encode_row, row_hash};
+use std::path::Path;
+
+type GoldenBytes = Vec<(&'static str, Vec<u8>)>;
+
+fn keys(seed: u8) -> KeyPair {
+    KeyPair::from_seed(&[seed; 32])
+}
+
+fn hash(byte: u8) -> LedgerHash {
+    LedgerHash([byte; 32])
+}
+
+fn text(text: &str) -> Content {
+    Some(text.as_bytes().to_vec())
+}
+
+fn genesis() -> Genesis {
+    let identity = |(name, seed): (&str, u8)| Identity { name: name.into(), key: keys(seed).public() };
+    Genesis {
+        name: "trade".into(),
+        members: [("ada", 1), ("bob", 2), ("cyd", 3)].map(identity).into(),
+        quorum: 2,
+        ordering: keys(8).public(),
+        clients: vec![identity(("shop", 9))],
+    }
+}
+
+/// Values, rows, digests, states.
+fn hashed() -> GoldenBytes {
+    let row = [
+        text("1"),
+        text("-32768"),
+        text("-0.50"),
+        text(""),
+        None,
+        Some(vec![0, 255]),
+        text("2026-01-31"),
+        text("2026-01-31 23:59:59.000001"),
+    ];
+    let change = |table: &str, key: &str, serial, old, new| {
+        let key = encode_row(&[text(key)]);
+        RowChange { table: table.into(), key, serial, old, new }
+    };
+    let changes = [
+        change("a", "1", 0, None, Some(row_hash(&row))),
+        change("a", "1", 1, Some(row_hash(&row)), Some(hash(2))),
+        change("b", "2", 0, Some(hash(2)), None),
+    ];
+    let sql = "CREATE SHARED TABLE trades (id bigint PRIMARY KEY, product varchar(20) NOT NULL, price numeric(12, 2) CHECK (price >= 0))";
+    let table = SharedTable::parse(sql).expect("a definition");
+    let mut states = TableStates::default();
+    states.define(table.clone());
+    let empty = states.hash();
+    states.apply(&[change("trades", "1", 0, None, Some(row_hash(&row)))]);
+    let leaves = [merkle::leaf(b"a", true), merkle::leaf(b"b", false), merkle::leaf(b"", true)];
+    vec![
+        ("row", encode_row(&row)),
+        ("row hash", row_hash(&row).0.into()),
+        ("digest of three changes", digest_hash(&changes).0.into()),
+        ("definition", table.hash().0.into()),
+        ("fingerprint of one row", states.fingerprints["trades"].hash().0.into()),
+        ("state of an empty table", empty.0.into()),
+        ("state of one row", states.hash().0.into()),
+        ("root of three leaves", merkle::root(&leaves).0.into()),
+    ]
+}
+
+/// The founding document and messages.
+fn signed() -> GoldenBytes {
+    let genesis = genesis();
+    let network = genesis.network();
+    let values = vec![
+        LedgerValue::Null,
+        LedgerValue::Boolean(true),
+        LedgerValue::Integer(-2),
+        LedgerValue::Decimal("-0.50".into()),
+        LedgerValue::Text("ä'".into()),
+        LedgerValue::Bytes(vec![0, 255]),
+    ];
+    let sql = "UPDATE t SET a = $1, b = $2, c = $3, d = $4, e = $5, f = $6".into();
+    let proposal = Proposal { network, number: 5, statements: vec![ProposedStatement { sql, values }] };
+    let proposals = vec![proposal.sign(&keys(9)), vec![1, 2]];
+    let order = OrderedBlock { network, height: 4, proposals };
+    let header = BlockHeader {
+        network,
+        height: 4,
+        previous: hash(1),
+        order: order.hash(),
+        outcomes: SuccessBits::new(&[true, false, true, true, false, false, false, false, true]),
+        root: hash(3),
+        digest: hash(4),
+        state: hash(5),
+    };
+    let vote = Vote { member: 1, round: 2, header: header.clone() };
+    vec![
+        ("founding document", genesis.encode()),
+        ("network", network.0.into()),
+        ("signed bytes of a proposal", signed_bytes(MessageKind::Proposal, &proposal.encode())),
+        ("proposal", proposal.sign(&keys(9))),
+        ("order", order.sign(&keys(8))),
+        ("hash of an order", order.hash().0.into()),
+        ("block header", header.encode()),
+        ("LedgerBlockHash", header.hash().0.into()),
+        ("vote", vote.sign(&keys(2))),
+    ]
+}
+
+#[test]
+fn signed_and_hashed_bytes_are_those_of_the_golden_file() {
+    let values = [hashed(), signed()].concat();
+    let lines: String = values.iter().map(|(name, bytes)| format!("{name}\n{}\n\n", hex(bytes))).collect();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/bytes.txt");
+    if std::env::var_os("LEDGER_GOLDEN").is_some_and(|wish| wish == "write") {
+        std::fs::write(&golden, &lines).expect("a file");
+    }
+    let expected = std::fs::read_to_string(&golden).expect("the golden file");
+    for (own, golden) in lines.lines().zip(expected.lines()) {
+        assert_eq!(own, golden);
+    }
+    assert_eq!(lines.len(), expected.len());
+}

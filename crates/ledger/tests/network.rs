@@ -1,0 +1,310 @@
+//! Networks over real databases: what is found, what stops, what comes back. Each test starts its own PostgreSQL, MariaDB and AnKerDB.
+
+mod products;
+
+use ankerdb_ledger::change::RowChange;
+use ankerdb_ledger::definition::SharedTable;
+use ankerdb_ledger::demo::{DemoNetwork, DemoSettings};
+use ankerdb_ledger::error::{LedgerError, LedgerResult};
+use ankerdb_ledger::hash::LedgerHash;
+use ankerdb_ledger::member::Member;
+use ankerdb_ledger::message::{OrderedBlock, Proposal, ProposedStatement};
+use ankerdb_ledger::organization::Organization;
+use ankerdb_ledger::recovery::RecoveryClass;
+use ankerdb_ledger::signature::KeyPair;
+use ankerdb_ledger::statement::PortableStatement;
+use ankerdb_ledger::value::{Content, LedgerValue};
+use ankerdb_ledger::verify::verify_file;
+use products::{TestFolder, products};
+use std::collections::BTreeMap;
+
+const USERS: u64 = 50;
+const BLOCK: usize = 40;
+
+/// A loaded Smallbank over all three products, or nothing if one is missing.
+fn smallbank(folder: &TestFolder, quorum: usize, recovery: RecoveryClass) -> Option<DemoNetwork> {
+    let products = products();
+    if products.len() < 3 {
+        return None;
+    }
+    let settings = DemoSettings {
+        folder: folder.path.clone(),
+        ankerdb: None,
+        quorum,
+        users: USERS,
+        block_size: BLOCK,
+        blocks: 0,
+        zipf: 0.0,
+        corrupt: String::new(),
+        recovery,
+    };
+    let mut demo = DemoNetwork::start(&products, &settings).expect("a network");
+    for report in demo.load().expect("a load") {
+        assert_eq!((report.consenting.len(), report.succeeded), (3, report.transactions), "{report:?}");
+    }
+    Some(demo)
+}
+
+/// All members have one head, their files say so, and their tables are what it certifies.
+fn assert_equal_members(demo: &mut DemoNetwork) {
+    let head = demo.network.organizations[0].chain().head;
+    for organization in &mut demo.network.organizations {
+        assert_eq!(organization.chain().head, head, "{}", organization.name());
+        assert_eq!(organization.audit().expect("tables"), Vec::<String>::new(), "{}", organization.name());
+        let (found, end) = verify_file(organization.path()).expect("a file that verifies");
+        assert_eq!((found.chain().expect("a chain").head, end.torn_bytes), (head, 0));
+    }
+}
+
+fn update(customer: i64) -> (&'static str, [LedgerValue; 1]) {
+    ("UPDATE savings SET balance = balance + 1 WHERE customer = $1", [LedgerValue::Integer(customer)])
+}
+
+#[test]
+fn a_corrupted_row_is_found_named_and_alone_repaired_in_every_product() {
+    let folder = TestFolder::new("corrupted");
+    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FromState) else { return };
+    for at in 0..3 {
+        let name = demo.network.organizations[at].name().to_owned();
+        demo.tamper(at, "UPDATE savings SET balance = 77 WHERE customer = 7", false).expect("tampering");
+        // An overwriting statement hides what was there before from a digest of the new row only.
+        let blind = demo.client.propose(&[("UPDATE savings SET balance = 5000 WHERE customer = 7", &[])]);
+        let mut block = demo.client.batch(BLOCK);
+        block.insert(0, blind);
+        let report = demo.network.commit_block(block).expect("a quorum");
+        let [outvoted] = &report.outvoted[..] else { panic!("{name}: {report:?}") };
+        assert_eq!(outvoted.name, name);
+        assert!(outvoted.rows[0].starts_with("savings (7) U"), "{:?}", outvoted.rows);
+        let recovered = outvoted.recovery.clone().expect("a recovery").expect("that succeeds");
+        // After the overwriting statement all rows are right: what was corrupted has been replaced by the block itself.
+        assert_eq!((recovered.repaired.len(), recovered.adopted), (0, 1), "{recovered:?}");
+
+        demo.tamper(at, "UPDATE savings SET balance = balance + 5 WHERE customer = 8", false)
+            .expect("tampering");
+        let (sql, values) = update(8);
+        let proposal = demo.client.propose(&[(sql, &values)]);
+        let report = demo.network.commit_block(vec![proposal]).expect("a quorum");
+        let recovered = report.outvoted[0].recovery.clone().expect("a recovery").expect("that succeeds");
+        let [row] = &recovered.repaired[..] else { panic!("{name}: {recovered:?}") };
+        assert_eq!((row.table.as_str(), row.key.as_str()), ("savings", "(8)"));
+        assert_equal_members(&mut demo);
+    }
+}
+
+#[test]
+fn rows_that_no_block_touches_are_found_by_an_audit_and_changes_past_the_ledger_by_their_digests() {
+    let folder = TestFolder::new("audit");
+    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FromState) else { return };
+    for at in 0..3 {
+        for sql in [
+            "DELETE FROM checking WHERE customer = 3",
+            "INSERT INTO checking (customer, balance) VALUES (1000, 1)",
+            "UPDATE checking SET balance = balance + 1 WHERE customer = 4",
+        ] {
+            demo.tamper(at, sql, false).expect("tampering");
+        }
+        let found = demo.network.organizations[at].audit().expect("tables");
+        assert_eq!(found, ["checking"]);
+        let report = demo.network.recover(at, &[0, 1, 2]).expect("a recovery").expect("that succeeds");
+        let mut keys: Vec<&str> = report.repaired.iter().map(|row| row.key.as_str()).collect();
+        keys.sort();
+        assert_eq!(keys, ["(1000)", "(3)", "(4)"]);
+        assert_equal_members(&mut demo);
+        if demo.servers[at].name() == "AnKerDB" {
+            continue;
+        }
+        // Triggers have seen this one, so the next block finds it, whatever that is about.
+        demo.tamper(at, "UPDATE checking SET balance = balance + 1 WHERE customer = 4", true)
+            .expect("tampering");
+        let (sql, values) = update(9);
+        let proposal = demo.client.propose(&[(sql, &values)]);
+        let report = demo.network.commit_block(vec![proposal]).expect("a quorum");
+        assert!(report.outvoted[0].rows[0].starts_with("checking (4) U"), "{report:?}");
+        assert_equal_members(&mut demo);
+    }
+}
+
+#[test]
+fn all_3_stops_where_one_disagrees_says_who_and_on_what_and_goes_on_after_a_repair() {
+    let folder = TestFolder::new("all3");
+    let Some(mut demo) = smallbank(&folder, 3, RecoveryClass::FromState) else { return };
+    let (sql, values) = update(5);
+    demo.tamper(1, "UPDATE savings SET balance = 0 WHERE customer = 5", false).expect("tampering");
+    let before = demo.network.height();
+    let proposal = demo.client.propose(&[(sql, &values)]);
+    let error = demo.network.commit_block(vec![proposal.clone()]).expect_err("no quorum");
+    let LedgerError::NoQuorum(said) = &error else { panic!("{error:?}") };
+    assert!(said.contains("All-3 needs 3 equal votes, 2 are equal"), "{said}");
+    assert!(said.contains("\"mariadb\" has the rows that were changed (digest)"), "{said}");
+    assert_eq!(demo.network.height(), before);
+    demo.network.recover(1, &[0, 2]).expect("a recovery").expect("that succeeds");
+    let report = demo.network.commit_block(vec![proposal]).expect("a quorum");
+    assert_eq!((report.consenting.len(), report.succeeded), (3, 1));
+    assert_equal_members(&mut demo);
+}
+
+#[test]
+fn a_replay_of_the_whole_ledger_gives_the_certified_state() {
+    let folder = TestFolder::new("replay");
+    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FullReplay) else { return };
+    for at in 0..3 {
+        let blocks = demo.network.height();
+        demo.tamper(at, "UPDATE checking SET balance = 1 WHERE customer >= 0", false).expect("tampering");
+        let batch = demo.client.batch(BLOCK);
+        let report = demo.network.commit_block(batch).expect("a quorum");
+        let recovered = report.outvoted[0].recovery.clone().expect("a recovery").expect("that succeeds");
+        assert_eq!((recovered.replayed, recovered.adopted), (blocks + 1, 1));
+        assert_equal_members(&mut demo);
+    }
+}
+
+#[test]
+fn an_ordering_service_that_hands_out_different_blocks_is_found() {
+    let folder = TestFolder::new("equivocation");
+    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FromState) else { return };
+    // A service of our own with the network's key would be needed to hand out two orders; this one is not the network's.
+    let network = demo.network.organizations[0].chain().network;
+    let height = demo.network.height() + 1;
+    let proposals = demo.client.batch(3);
+    let forged = OrderedBlock { network, height, proposals: proposals.clone() }
+        .sign(&KeyPair::generate().expect("a key"));
+    let error =
+        demo.network.commit_orders(&[forged.clone(), forged.clone(), forged]).expect_err("a forged order");
+    assert!(error.to_string().contains("is not the ordering service"), "{error}");
+    // Two orders by the network's own.
+    let one = demo.network.order(proposals.clone());
+    let other = demo.network.order(proposals[1..].to_vec());
+    let report = demo.network.commit_orders(&[one.clone(), other, one]).expect("a quorum");
+    let [outvoted] = &report.outvoted[..] else { panic!("{report:?}") };
+    assert!(
+        outvoted.differences[0].starts_with("the transactions that the ordering service handed out"),
+        "{outvoted:?}"
+    );
+    assert_equal_members(&mut demo);
+}
+
+#[test]
+fn transactions_that_fail_are_refused_or_repeated_do_nothing_anywhere() {
+    let folder = TestFolder::new("failing");
+    let Some(mut demo) = smallbank(&folder, 3, RecoveryClass::None) else { return };
+    let network = demo.network.organizations[0].chain().network;
+    let (sql, values) = update(1);
+    let good = demo.client.propose(&[(sql, &values)]);
+    // The second statement is not covered: the first must not stay, in MariaDB either.
+    let overdrawn = demo.client.propose(&[
+        (sql, &values),
+        ("UPDATE checking SET balance = balance - 99999999 WHERE customer = 1", &[]),
+    ]);
+    let refused = demo.client.propose(&[("UPDATE savings SET balance = random() WHERE customer = 1", &[])]);
+    let missing = demo.client.propose(&[("INSERT INTO savings (customer, balance) VALUES (1, 1)", &[])]);
+    let stranger = {
+        let statements = vec![ProposedStatement { sql: sql.into(), values: values.to_vec() }];
+        Proposal { network, number: 1, statements }.sign(&KeyPair::generate().expect("a key"))
+    };
+    let garbage = b"not a proposal".to_vec();
+    let definition = demo.client.propose(&[("CREATE SHARED TABLE t (id bigint PRIMARY KEY)", &[])]);
+    let block = vec![good.clone(), overdrawn, refused, missing, stranger, garbage, definition, good];
+    let report = demo.network.commit_block(block).expect("a quorum");
+    assert_eq!((report.succeeded, report.consenting.len()), (1, 3));
+    let reasons: Vec<(usize, &str)> =
+        report.failures.iter().map(|(at, reason)| (*at, reason.as_str())).collect();
+    for (at, part) in [
+        (1, "check constraint"),
+        (2, "chance"),
+        (3, "duplicate key"),
+        (4, "no client"),
+        (6, "alone"),
+        (7, "repetition"),
+    ] {
+        assert!(
+            reasons.iter().any(|(found, reason)| *found == at && reason.contains(part)),
+            "{at}: {reasons:#?}"
+        );
+    }
+    assert_equal_members(&mut demo);
+}
+
+#[test]
+fn a_database_that_is_killed_comes_back_and_nothing_is_lost() {
+    let folder = TestFolder::new("killed");
+    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FromState) else { return };
+    for at in 0..3 {
+        let name = demo.network.organizations[at].name().to_owned();
+        demo.servers[at].kill();
+        for _ in 0..2 {
+            let batch = demo.client.batch(BLOCK);
+            let report = demo.network.commit_block(batch).expect("a quorum");
+            assert_eq!((report.consenting.len(), report.lost.len()), (2, 1), "{report:?}");
+            assert_eq!(report.lost[0].0, name);
+        }
+        demo.servers[at].kill_and_restart().expect("a server");
+        demo.reopen(at).expect("an organization");
+        assert_eq!(demo.network.organizations[at].suspects, Vec::<String>::new());
+        let report = demo.network.recover(at, &[0, 1, 2]).expect("a recovery").expect("that succeeds");
+        assert_eq!(report.adopted, 2);
+        assert_equal_members(&mut demo);
+    }
+}
+
+/// Stops before its database commits.
+struct StopsBeforeCommit(Box<dyn Member>);
+
+impl Member for StopsBeforeCommit {
+    fn system(&self) -> &str {
+        self.0.system()
+    }
+    fn create_table(&mut self, table: &SharedTable) -> LedgerResult<()> {
+        self.0.create_table(table)
+    }
+    fn begin(&mut self) -> LedgerResult<()> {
+        self.0.begin()
+    }
+    fn execute(
+        &mut self,
+        statements: &[PortableStatement],
+        tables: &BTreeMap<String, SharedTable>,
+    ) -> LedgerResult<Option<String>> {
+        self.0.execute(statements, tables)
+    }
+    fn take_changes(&mut self) -> LedgerResult<Vec<RowChange>> {
+        self.0.take_changes()
+    }
+    fn commit(&mut self, _height: u64) -> LedgerResult<()> {
+        Err(LedgerError::Database { member: self.0.system().into(), message: "stopped".into() })
+    }
+    fn rollback(&mut self) -> LedgerResult<()> {
+        self.0.rollback()
+    }
+    fn height(&mut self) -> LedgerResult<u64> {
+        self.0.height()
+    }
+    fn scan(&mut self, table: &SharedTable) -> LedgerResult<Vec<(Vec<u8>, LedgerHash)>> {
+        self.0.scan(table)
+    }
+    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
+        self.0.read(table, keys)
+    }
+    fn repair(&mut self, table: &SharedTable, keys: &[Vec<u8>], rows: &[Vec<Content>]) -> LedgerResult<()> {
+        self.0.repair(table, keys, rows)
+    }
+}
+
+#[test]
+fn a_stop_between_file_and_database_is_made_up_when_the_organization_starts() {
+    let folder = TestFolder::new("stopped");
+    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::None) else { return };
+    for at in 0..3 {
+        demo.reopen_with(at, |member| Box::new(StopsBeforeCommit(member))).expect("an organization");
+        let batch = demo.client.batch(BLOCK);
+        let report = demo.network.commit_block(batch).expect("a quorum");
+        assert!(report.lost[0].1.to_string().contains("stopped"), "{report:?}");
+        // It may not have the last block, so it does not go on.
+        let batch = demo.client.batch(1);
+        let order = demo.network.order(batch);
+        let organization: &mut Organization = &mut demo.network.organizations[at];
+        assert!(organization.execute(&order).expect_err("not sound").to_string().contains("opened again"));
+        demo.reopen(at).expect("an organization");
+        assert_eq!(demo.network.organizations[at].suspects, Vec::<String>::new());
+        assert_equal_members(&mut demo);
+    }
+}
