@@ -11,7 +11,8 @@
 //!                             │ state      hash of all tables afterwards  │
 //!                             └───────────────────────────────────────────┘
 //! ```
-//! The hash of the header is the LedgerBlockHash that members vote on. `state` and `root` are ours; the other fields are the dissertation's.
+//! The hash of the header is the LedgerBlockHash that members vote on. `state` and `root` are ours; the other fields are the
+//! dissertation's.
 
 use crate::bytes::{ByteReader, ByteWriter};
 use crate::error::{LedgerError, LedgerResult};

@@ -1,5 +1,5 @@
-//! What a network has agreed about so far: the head of the chain, the shared tables, and the last number of each client. Every member
-//! keeps it while it works, and whoever verifies a file builds it from nothing but the file.
+//! What a network has agreed about so far: the head of the chain, the shared tables, and the last number of each client. Every
+//! member keeps it while it works, and whoever verifies a file builds it from nothing but the file.
 
 use crate::block::{BlockHeader, leaves};
 use crate::definition::SharedTable;
@@ -64,11 +64,12 @@ impl LedgerChain {
         }
     }
 
-    /// Verifies the signatures of an order for the next block, and says what of it may be executed. That depends on nothing but the
-    /// order and the chain, so all members find the same.
+    /// Verifies the signatures of an order for the next block, and says what of it may be executed. That depends on nothing but
+    /// the order and the chain, so all members find the same.
     ///
     /// # Errors
-    /// [`LedgerError::Malformed`] and [`LedgerError::Untrusted`] if the order is not one for the next block by the ordering service.
+    /// [`LedgerError::Malformed`] and [`LedgerError::Untrusted`] if the order is not one for the next block by the ordering
+    /// service.
     pub fn check(&self, message: &[u8]) -> LedgerResult<CheckedOrder> {
         let order = OrderedBlock::verify(message, &self.genesis, &self.network)?;
         if order.height != self.height + 1 {

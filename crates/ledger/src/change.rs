@@ -1,6 +1,6 @@
-//! Digests of changed rows (section 4.5.2): for each change the row's key, a counter for changes of one key, what kind of change it was, and
-//! the hashes of the row before and after. The dissertation has the hash after only; that before finds a row that was corrupted
-//! and is then overwritten, and lets the fingerprint of a table follow.
+//! Digests of changed rows (section 4.5.2): for each change the row's key, a counter for changes of one key, what kind of
+//! change it was, and the hashes of the row before and after. The dissertation has the hash after only; that before finds a row
+//! that was corrupted and is then overwritten, and lets the fingerprint of a table follow.
 //!
 //! Databases collate keys in their own ways, so the order is ours: by table, then the bytes of the key, then the counter.
 

@@ -16,7 +16,8 @@ const SKIPPED: u8 = 3;
 /// What is done with a ledger.
 #[derive(Debug, clap::Subcommand)]
 pub enum LedgerCommand {
-    /// Three organizations over PostgreSQL, MariaDB and AnKerDB on this machine: Smallbank, a corrupted database, its repair, proofs
+    /// Three organizations over PostgreSQL, MariaDB and AnKerDB on this machine: Smallbank, a corrupted database, its repair,
+    /// proofs
     Demo(DemoArguments),
     /// Verify a ledger file: the chain, all signatures and quorums, without a database
     Verify {

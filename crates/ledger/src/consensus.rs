@@ -1,8 +1,8 @@
-//! Counting votes (section 4.5.4): a block counts if as many members as the policy asks for have the same LedgerBlockHash. Votes carry the
-//! whole header, so those that differ say in what.
+//! Counting votes (section 4.5.4): a block counts if as many members as the policy asks for have the same LedgerBlockHash.
+//! Votes carry the whole header, so those that differ say in what.
 //!
-//! A member is counted once, with its vote of the latest round. One that signs two votes in one round is not counted at all, and is
-//! named; so is a message that is not a valid vote for this block.
+//! A member is counted once, with its vote of the latest round. One that signs two votes in one round is not counted at all,
+//! and is named; so is a message that is not a valid vote for this block.
 
 use crate::block::BlockHeader;
 use crate::genesis::Genesis;

@@ -67,7 +67,7 @@ fn a_member_that_votes_twice_in_a_round_is_not_counted_and_named() {
     let all = members(3, 2);
     let count = all.count(&[all.vote(0, 1, 4), all.vote(1, 1, 4), all.vote(1, 1, 9), all.vote(2, 1, 9)]);
     assert!(count.winner.is_none() && count.faults[0].contains("\"org1\" has signed two votes"), "{count:?}");
-    // The same vote again is no second one, and one of a later round replaces it.
+    // An equal vote is no second one, and one of a later round replaces it.
     let count = all.count(&[
         all.vote(0, 1, 4),
         all.vote(1, 1, 9),

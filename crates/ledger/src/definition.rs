@@ -1,7 +1,7 @@
 //! Shared tables: `CREATE SHARED TABLE`, and why some definitions are refused.
 //!
-//! What two databases cannot store, compare and print alike is refused here, once and with the reason, rather than found later as
-//! a disagreement.
+//! What two databases cannot store, compare and print alike is refused here, once and with the reason, rather than found later
+//! as a disagreement.
 
 use crate::bytes::ByteWriter;
 use crate::error::{LedgerError, LedgerResult};
@@ -40,7 +40,8 @@ pub struct SharedTable {
 }
 
 impl SharedTable {
-    /// Reads `CREATE SHARED TABLE name (column type [NOT NULL] [PRIMARY KEY] [CHECK (column >= number)], ..., [PRIMARY KEY (column, ...)])`.
+    /// Reads `CREATE SHARED TABLE name (column type [NOT NULL] [PRIMARY KEY] [CHECK (column >= number)], ..., [PRIMARY KEY
+    /// (column, ...)])`.
     ///
     /// # Errors
     /// [`LedgerError::Refused`] with the reason.

@@ -1,5 +1,5 @@
-//! A demonstration with three organizations over PostgreSQL, MariaDB and AnKerDB on this machine: Smallbank runs through them, one database is
-//! corrupted behind the ledger's back, and that is found, repaired, and proved from the ledger file.
+//! A demonstration with three organizations over PostgreSQL, MariaDB and AnKerDB on this machine: Smallbank runs through them,
+//! one database is corrupted behind the ledger's back, and that is found, repaired, and proved from the ledger file.
 
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::{Genesis, Identity};
@@ -144,8 +144,8 @@ impl DemoNetwork {
         Ok(())
     }
 
-    /// Executes a statement on a database past the ledger, as its administrator could, and removes the digests that triggers have made of it,
-    /// or leaves them.
+    /// Executes a statement on a database past the ledger, as its administrator could, and removes the digests that triggers
+    /// have made of it, or leaves them.
     ///
     /// # Errors
     /// [`LedgerError::Database`].

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! "AnKerLdg" | version 1 (4) | checksum of the network (4) | network (32)
-//! "LREC" | kind (1) | zeros (3) | length (4) | checksum of the payload (4) | checksum of what is before, the place and the network (4) | payload
+//! "LREC" | kind (1) | zeros (3) | length (4) | checksum of the payload (4) | checksum of this, place, network (4) | payload
 //! ...
 //! ```
-//! A block is appended and synced before its member's vote leaves; the votes that made it count follow in a record of their own. So a
-//! member that stops between the two knows what it has voted for. Where the file does not go on with a whole record, and no whole record
-//! lies behind, the end is torn and is cut when the file is opened; where one lies behind, the file is damaged and is not opened.
-//! The place is in the checksum, so a record that somebody has put into a transaction is not taken for one of the file.
+//! A block is appended and synced before its member's vote leaves; the votes that made it count follow in a record of their
+//! own. So a member that stops between the two knows what it has voted for. Where the file does not go on with a whole record,
+//! and no whole record lies behind, the end is torn and is cut when the file is opened; where one lies behind, the file is
+//! damaged and is not opened. The place is in the checksum, so a record that somebody has put into a transaction is not taken
+//! for one of the file.
 
 use crate::bytes::{ByteReader, ByteWriter};
 use crate::error::{LedgerError, LedgerResult};
@@ -213,7 +214,8 @@ impl LedgerFile {
     /// Appends a record and waits until it is on disk. Returns its place.
     ///
     /// # Errors
-    /// [`LedgerError::File`]; what was written of the record is cut off again where that is possible, and when the file is opened.
+    /// [`LedgerError::File`]; what was written of the record is cut off again where that is possible, and when the file is
+    /// opened.
     pub fn append(&mut self, kind: RecordKind, payload: &[u8]) -> LedgerResult<u64> {
         let place = self.length;
         if payload.len() > PAYLOAD_BYTES_MAX as usize {

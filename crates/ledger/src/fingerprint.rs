@@ -1,9 +1,9 @@
 //! A hash of a set of rows that changes with each row in constant time: rows that come are added, rows that go are subtracted.
 //!
 //! Each row hash is stretched to 1,024 numbers of 16 bits, and the numbers of all rows are added without carry between them
-//! (LtHash of Bellare and Micciancio, with the size that its later analyses call 200 bits strong). A sum of plain 256-bit hashes would
-//! be broken by Wagner's generalized birthday attack; this is why it has 2,048 bytes. Beyond the dissertation, whose ledger says
-//! how rows change and never what the tables are.
+//! (LtHash of Bellare and Micciancio, with the size that its later analyses call 200 bits strong). A sum of plain 256-bit
+//! hashes would be broken by Wagner's generalized birthday attack; this is why it has 2,048 bytes. Beyond the dissertation,
+//! whose ledger says how rows change and never what the tables are.
 
 use crate::hash::LedgerHash;
 

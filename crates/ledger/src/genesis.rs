@@ -1,5 +1,6 @@
-//! What the organizations of a network agree about before its first block: who they are, whose transactions and orders count, and
-//! how many of them have to have the same effects. Its hash is the network's name, and stands in every message.
+//! What the organizations of a network agree about before its first block: their names and keys, the keys of clients and of the
+//! ordering service, and how many members have to have the same effects. Its hash is the network's name, and stands in every
+//! message.
 
 use crate::bytes::{ByteReader, ByteWriter};
 use crate::error::{LedgerError, LedgerResult};

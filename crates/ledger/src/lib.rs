@@ -1,7 +1,8 @@
 //! A verifiable ledger over the databases that organizations already run: chapter 4 of Sharma's dissertation, ChainifyDB.
 //!
-//! Organizations that do not trust each other, each with a database of its own, execute the same ordered blocks of SQL transactions
-//! and vote on the *effects*. Each of them keeps the blocks in a file of its own, which anybody can verify without a database.
+//! Organizations that do not trust each other, each with a database of its own, execute the same ordered blocks of SQL
+//! transactions and vote on the *effects*. Each of them keeps the blocks in a file of its own, which anybody can verify without
+//! a database.
 //!
 //! ```text
 //! client ── Proposal ──> ordering ── OrderedBlock ──> organization ── SQL ──> Member: PostgreSQL, MariaDB, AnKerDB
@@ -10,8 +11,8 @@
 //!                              LedgerFile <── LedgerBlock, Vote <──> the other organizations
 //! ```
 //!
-//! docs/design/ledger.md says why it is so, and what is not there yet: all organizations are in one process, and messages are handed
-//! over as the signed byte strings that a network would carry.
+//! docs/design/ledger.md says why it is so, and what is not there yet: all organizations are in one process, and messages are
+//! handed over as the signed byte strings that a network would carry.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What is signed and sent: a client's proposal, an order of proposals, a member's vote (Listings 4.1, 4.4 and 4.5 of the dissertation,
-//! as byte strings of our own). docs/ledger-format.md draws them.
+//! What is signed and sent: a client's proposal, an order of proposals, a member's vote (Listings 4.1, 4.4 and 4.5 of the
+//! dissertation, as byte strings of our own). docs/ledger-format.md draws them.
 
 use crate::block::BlockHeader;
 use crate::bytes::{ByteReader, ByteWriter};

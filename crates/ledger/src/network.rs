@@ -1,5 +1,5 @@
-//! A network in one process: the ordering service and the organizations, each with a thread while it works. They hand each other signed
-//! byte strings and nothing else, so that a network of processes can take the place of this file.
+//! A network in one process: the ordering service and the organizations, each with a thread while it works. They hand each
+//! other signed byte strings and nothing else, so that a network of processes can take the place of this file.
 
 use crate::change::{RowChange, digest_hash};
 use crate::consensus::VoteCount;
@@ -213,8 +213,8 @@ impl LedgerNetwork {
         Some(last)
     }
 
-    /// Changes of the last block that one member has differently from another one. Each member's changes are believed if they have the
-    /// digest that it has voted for.
+    /// Changes of the last block that one member has differently from another one. Each member's changes are believed if they
+    /// have the digest that it has voted for.
     fn differing_rows(&self, member: usize, other: usize) -> Vec<String> {
         let changes = |at: usize| {
             let block = self.organizations[at].last_executed();

@@ -6,8 +6,8 @@
 //!                   quorum for another one    ─> repair the rows that differ, COMMIT; or ROLLBACK
 //!                   none                      ─> ROLLBACK
 //! ```
-//! The file is ahead of the database, by one block at most, so a stop at any moment loses nothing: what the file has and the database
-//! has not is executed again when the organization starts.
+//! The file is ahead of the database, by one block at most, so a stop at any moment loses nothing: what the file has and the
+//! database has not is executed again when the organization starts.
 
 use crate::block::{BlockHeader, LedgerBlock, SuccessBits, leaves};
 use crate::bytes::ByteWriter;
@@ -43,7 +43,8 @@ pub struct ExecutedBlock {
 pub enum Decision {
     /// The block is in its file and its database.
     Committed(VoteCount),
-    /// Another block has the quorum. Its own stays open, so that a repair has less to do, until the organization recovers or goes on.
+    /// Another block has the quorum. Its own stays open, so that a repair has less to do, until the organization recovers or
+    /// goes on.
     Outvoted(VoteCount),
     /// No block has the quorum; its own is rolled back.
     Undecided(VoteCount),
@@ -83,8 +84,8 @@ impl Organization {
         Organization::open(path, keys, member)
     }
 
-    /// Goes on with a file and a database. Verifies the file, cuts its torn end, executes what the database has not yet, and compares
-    /// its tables with the ledger: those that differ are `suspects`, to be repaired.
+    /// Goes on with a file and a database. Verifies the file, cuts its torn end, executes what the database has not yet, and
+    /// compares its tables with the ledger: those that differ are `suspects`, to be repaired.
     ///
     /// # Errors
     /// What verification finds, and [`LedgerError::Database`]; [`LedgerError::File`] if the database is ahead of the file.
@@ -183,8 +184,8 @@ impl Organization {
         })
     }
 
-    /// Reads all tables and notes those that are not what the ledger says. What each should be is known only of all together, so
-    /// without a suspect the state is certified, and otherwise all tables are suspects.
+    /// Reads all tables and notes those that are not what the ledger says. What each should be is known only of all together,
+    /// so without a suspect the state is certified, and otherwise all tables are suspects.
     fn compare_states(&mut self) -> LedgerResult<()> {
         self.states = scan_states(self.member.as_mut(), &self.chain)?;
         let is_certified = self.chain.state.is_none_or(|state| state == self.states.hash());
@@ -209,8 +210,8 @@ impl Organization {
     /// Executes an order without committing it, and votes. The block and the vote are in the file before the vote is returned.
     ///
     /// # Errors
-    /// [`LedgerError::Untrusted`] if the order is not one for the next block; [`LedgerError::Database`] and [`LedgerError::File`]. The
-    /// database is as before.
+    /// [`LedgerError::Untrusted`] if the order is not one for the next block; [`LedgerError::Database`] and
+    /// [`LedgerError::File`]. The database is as before.
     pub fn execute(&mut self, order: &[u8]) -> LedgerResult<Vec<u8>> {
         self.abandon();
         if self.is_behind {
@@ -254,8 +255,8 @@ impl Organization {
     /// Counts the votes on the executed block, and commits it or takes it back.
     ///
     /// # Errors
-    /// [`LedgerError::File`] and [`LedgerError::Database`]. If the block has its quorum it is in the file, and is executed again when
-    /// the organization starts.
+    /// [`LedgerError::File`] and [`LedgerError::Database`]. If the block has its quorum it is in the file, and is executed
+    /// again when the organization starts.
     pub fn decide(&mut self, votes: &[Vec<u8>]) -> LedgerResult<Decision> {
         let height = self.chain.height + 1;
         let count = count_votes(&self.chain.genesis, &self.chain.network, height, votes);

@@ -1,5 +1,5 @@
-//! Proofs that a transaction is in a ledger: the transaction, its way up the Merkle tree, the header of its block, the votes for that, and the
-//! founding document. Whoever knows the network's hash needs nothing else to check one.
+//! Proofs that a transaction is in a ledger: the transaction, its way up the Merkle tree, the header of its block, the votes
+//! for that, and the founding document. Nothing else is needed to check one but the network's hash.
 
 use crate::block::{BlockHeader, leaves};
 use crate::bytes::{ByteReader, ByteWriter};

@@ -1,8 +1,9 @@
-//! Recovery of a member that has other effects than the quorum (section 4.4), two of its classes: from a state, and full replay.
+//! Recovery of a member that has other effects than the quorum (section 4.4), two of its classes: from a state, and full
+//! replay.
 //!
-//! The dissertation's *recovery from a state* overwrites the effect with that of a consenting member and has to trust it. Here the
-//! state is certified: after a repair the member reads its own tables, and commits them only if they add up to the state in the header
-//! that has the quorum. So any donor will do, and one that lies is found. Only rows that differ are touched.
+//! The dissertation's *recovery from a state* overwrites the effect with that of a consenting member and has to trust it. Here
+//! the state is certified: after a repair the member reads its own tables, and commits them only if they add up to the state in
+//! the header that has the quorum. So any donor will do, and one that lies is found. Only rows that differ are touched.
 
 use crate::block::LedgerBlock;
 use crate::chain::{CheckedOrder, LedgerChain};
@@ -147,12 +148,12 @@ fn missing_blocks(
 }
 
 impl Organization {
-    /// Takes over the blocks that it has not, and the state after them, from a donor that has them. Without such blocks it repairs the rows
-    /// that differ from what the last one certifies.
+    /// Takes over the blocks that it has not, and the state after them, from a donor that has them. Without such blocks it
+    /// repairs the rows that differ from what the last one certifies.
     ///
     /// # Errors
-    /// [`LedgerError::Untrusted`] if the donor's blocks are not certified or its rows are not what they certify: nothing has changed
-    /// then. [`LedgerError::Database`], [`LedgerError::File`].
+    /// [`LedgerError::Untrusted`] if the donor's blocks are not certified or its rows are not what they certify: nothing has
+    /// changed then. [`LedgerError::Database`], [`LedgerError::File`].
     pub fn recover_from_state(&mut self, donor: &mut Organization) -> LedgerResult<RecoveryReport> {
         let (missing, chain) = missing_blocks(&self.chain, donor)?;
         let Some(state) = chain.state else { return Ok(RecoveryReport::default()) };
@@ -182,8 +183,8 @@ impl Organization {
         Ok(report)
     }
 
-    /// Executes all blocks of its own file again, over empty tables, and then those that it has not, from a donor's file. Each block has to
-    /// have the outcomes, the digest and the state that its header certifies.
+    /// Executes all blocks of its own file again, over empty tables, and then those that it has not, from a donor's file. Each
+    /// block has to have the outcomes, the digest and the state that its header certifies.
     ///
     /// # Errors
     /// [`LedgerError::Untrusted`] with the first block that has not; the organization has to be opened again then.

@@ -1,6 +1,6 @@
-//! Private databases for demonstrations and tests: Debian's PostgreSQL 15 and MariaDB, and the command `ankerdb`, each in a folder of
-//! its own, on a free port of the loopback interface, as durable as they are when installed. They end when dropped, by
-//! their process numbers, or, if this process is killed, by the signal that `setpriv --pdeathsig` arranges.
+//! Private databases for demonstrations and tests: Debian's PostgreSQL 15 and MariaDB, and the command `ankerdb`, each in a
+//! folder of its own, on a free port of the loopback interface, as durable as they are when installed. They end when dropped,
+//! by their process numbers, or, if this process is killed, by the signal that `setpriv --pdeathsig` arranges.
 
 use crate::error::{LedgerError, LedgerResult};
 use crate::member::connection::DatabaseAddress;
@@ -324,10 +324,16 @@ fn start_postgres(programs: &Path, folder: &Path, port: u16) -> LedgerResult<(Ch
     Ok((command.spawn().map_err(failed(&program))?, port))
 }
 
+/// A MariaDB that starts removes temporary tables from the folder for them, those of others included.
+fn own_temporary_files(folder: &Path) -> String {
+    format!("--tmpdir={}", folder.display())
+}
+
 fn make_mariadb(installer: &Path, folder: &Path) -> LedgerResult<()> {
     let data = format!("--datadir={}", folder.join("data").display());
     let mut making = attended(installer, folder)?;
     making.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+    making.arg(own_temporary_files(folder));
     run(&mut making, installer)
 }
 
@@ -336,7 +342,10 @@ fn start_mariadb(server: &Path, folder: &Path, port: u16) -> LedgerResult<(Child
     let log = fs::File::create(folder.join("log")).map_err(|error| LedgerError::file(folder, error))?;
     let mut command = attended(server, folder)?;
     command.args(["--no-defaults", &data, "--bind-address=127.0.0.1", "--skip-log-bin"]);
-    command.arg(format!("--port={port}")).arg(format!("--socket={}", folder.join("socket").display()));
+    command
+        .arg(own_temporary_files(folder))
+        .arg(format!("--port={port}"))
+        .arg(format!("--socket={}", folder.join("socket").display()));
     command.arg(format!("--pid-file={}", folder.join("pid").display())).stderr(log);
     Ok((command.spawn().map_err(failed(server))?, port))
 }

@@ -1,5 +1,5 @@
-//! Smallbank as the dissertation runs it (section 4.8.1): a savings and a checking account for each user with random balances, and
-//! four transactions that are picked evenly, on accounts that are picked evenly or by Zipf's law.
+//! Smallbank as the dissertation runs it (section 4.8.1): a savings and a checking account for each user with random balances,
+//! and four transactions that are picked evenly, on accounts that are picked evenly or by Zipf's law.
 
 use crate::hash::LedgerHash;
 use crate::message::{Proposal, ProposedStatement};

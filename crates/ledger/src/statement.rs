@@ -1,9 +1,9 @@
 //! Statements of transactions: the part of SQL that all databases do alike, and how one becomes each database's text.
 //!
-//! A statement is `INSERT INTO t (columns) VALUES ...`, `UPDATE t SET ... WHERE ...` or `DELETE FROM t WHERE ...` on one shared table. Names become quoted
-//! names and `$1` the database's literal, so neither reserved words nor the ways of writing a text differ. The rest is refused with the reason, by
-//! each member for itself: a refused transaction is one that has not succeeded, everywhere. What is not refused and still
-//! differs is found by the vote.
+//! A statement is `INSERT INTO t (columns) VALUES ...`, `UPDATE t SET ... WHERE ...` or `DELETE FROM t WHERE ...` on one shared
+//! table. Names become quoted names and `$1` the database's literal, so neither reserved words nor the ways of writing a text
+//! differ. The rest is refused with the reason, by each member for itself: a refused transaction is one that has not succeeded,
+//! everywhere. What is not refused and still differs is found by the vote.
 //!
 //! Not here: types. `'12abc' = 12` passes, and the members disagree.
 

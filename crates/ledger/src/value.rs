@@ -5,8 +5,8 @@
 //! everything else   01 | length of the content (4, big endian) | content
 //! ```
 //!
-//! Numbers, dates and timestamps have a text as their content that all databases print alike; texts and byte strings are their own
-//! content. The encoding of a row is the encodings of its values one behind the other, in the order of the table's columns.
+//! Numbers, dates and timestamps have a text as their content that all databases print alike; texts and byte strings are their
+//! own content. The encoding of a row is the encodings of its values one behind the other, in the order of the table's columns.
 //! docs/ledger-format.md has the table of contents by type. What two systems print differently is no [`LedgerType`].
 
 use crate::bytes::{ByteReader, ByteWriter};
@@ -144,8 +144,8 @@ pub fn decode_row(bytes: &[u8], values: usize) -> LedgerResult<Vec<Content>> {
     Ok(row)
 }
 
-/// A value that a transaction brings along for a `$1` of its text. Its type is its own, so every member writes it as the literal that
-/// its database reads as just this value.
+/// A value that a transaction brings along for a `$1` of its text. Its type is its own, so every member writes it as the
+/// literal that its database reads as just this value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerValue {
     /// NULL.

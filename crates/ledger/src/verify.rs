@@ -1,9 +1,9 @@
-//! Verification of a ledger file by somebody who has nothing else: no database, no network, no key but those in the founding document, whose
-//! hash names the network.
+//! Verification of a ledger file by somebody who has nothing else: no database, no network, no key but those in the founding
+//! document, whose hash names the network.
 //!
-//! Proved are the checksums, the chain of hashes, the signatures of clients, the ordering service and the members that voted, the quorum of every
-//! block, the Merkle roots, that repeated and refused transactions have not succeeded, and that definitions were alone. Not proved is
-//! what only a database could show: that the rows are what the state's hash says.
+//! Proved are the checksums, the chain of hashes, the signatures of clients, the ordering service and the members that voted,
+//! the quorum of every block, the Merkle roots, that repeated and refused transactions have not succeeded, and that definitions
+//! were alone. Not proved is what only a database could show: that the rows are what the state's hash says.
 
 use crate::block::{BlockHeader, LedgerBlock};
 use crate::bytes::ByteReader;
@@ -141,7 +141,8 @@ impl FileVerifier {
 /// Verifies a file.
 ///
 /// # Errors
-/// [`LedgerError::File`] if it cannot be read or is damaged, and what [`FileVerifier::record`] finds, with the place in the file.
+/// [`LedgerError::File`] if it cannot be read or is damaged, and what [`FileVerifier::record`] finds, with the place in the
+/// file.
 pub fn verify_file(path: &Path) -> LedgerResult<(FileVerifier, FileEnd)> {
     let mut verifier = FileVerifier::default();
     let end = visit_records(path, &mut |kind, payload, place| {

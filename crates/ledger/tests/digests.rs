@@ -1,5 +1,5 @@
-//! Equal digests: rows of every type are written through all three databases, and what their triggers, or their member, report is the
-//! same byte for byte, and what this crate computes itself.
+//! Equal digests: rows of every type are written through all three databases, and what their triggers, or their member, report
+//! is the same byte for byte, and what this crate computes itself.
 
 mod products;
 

@@ -1,4 +1,5 @@
-//! Networks over real databases: what is found, what stops, what comes back. Each test starts its own PostgreSQL, MariaDB and AnKerDB.
+//! Networks over real databases: what is found, what stops, what comes back. Each test starts its own PostgreSQL, MariaDB and
+//! AnKerDB.
 
 mod products;
 
@@ -122,6 +123,23 @@ fn rows_that_no_block_touches_are_found_by_an_audit_and_changes_past_the_ledger_
         assert!(report.outvoted[0].rows[0].starts_with("checking (4) U"), "{report:?}");
         assert_equal_members(&mut demo);
     }
+}
+
+#[test]
+fn a_donor_whose_rows_are_not_certified_is_passed_over_and_writes_nothing() {
+    let folder = TestFolder::new("donor");
+    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FromState) else { return };
+    let (own, liar, honest) = (0, 1, 2);
+    demo.tamper(own, "UPDATE savings SET balance = 1 WHERE customer = 10", false).expect("tampering");
+    demo.tamper(liar, "UPDATE savings SET balance = 2 WHERE customer = 11", false).expect("tampering");
+    let error = demo.network.recover(own, &[liar]).expect("a recovery").expect_err("from a liar");
+    assert!(error.to_string().starts_with("the rows of MariaDB"), "{error}");
+    assert_eq!(demo.network.organizations[own].audit().expect("tables"), ["savings"]);
+    let report = demo.network.recover(own, &[liar, honest]).expect("a recovery").expect("that succeeds");
+    let [row] = &report.repaired[..] else { panic!("{report:?}") };
+    assert_eq!(row.key, "(10)");
+    demo.network.recover(liar, &[own]).expect("a recovery").expect("that succeeds");
+    assert_equal_members(&mut demo);
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! AnKerDB over its own server. It has no triggers yet, so the member reads the rows that a statement touches, in the same message
-//! and transaction: those of an INSERT or DELETE by RETURNING, those of an UPDATE before it by its own condition, locked, and
-//! after it by RETURNING. It computes the digests from them, byte for byte what triggers of other members write.
+//! AnKerDB over its own server. It has no triggers yet, so the member reads the rows that a statement touches, in the same
+//! message and transaction: those of an INSERT or DELETE by RETURNING, those of an UPDATE before it by its own condition,
+//! locked, and after it by RETURNING. It computes the digests from them, byte for byte what triggers of other members write.
 //!
-//! What others than the ledger change leaves no digest here; the fingerprint of the table finds it when it is touched or audited.
+//! What others than the ledger change leaves no digest here; the fingerprint of the table finds it when it is touched or
+//! audited.
 
 use super::Member;
 use super::connection::{DatabaseAddress, PostgresConnection, SqlConnection, StatementRows};

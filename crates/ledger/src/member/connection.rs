@@ -124,8 +124,8 @@ impl MariaDbConnection {
     }
 }
 
-/// Errors that say nothing about the transaction: too many connections, a full disk, a lock not given, a deadlock, an interruption,
-/// a full table.
+/// Errors that say nothing about the transaction: too many connections, a full disk, a lock not given, a deadlock, an
+/// interruption, a full table.
 const TRANSIENT_OF_MARIADB: [u16; 8] = [1021, 1040, 1041, 1114, 1205, 1213, 1317, 1969];
 
 fn mariadb_failure(error: &mysql::Error) -> SqlFailure {

@@ -1,7 +1,9 @@
-//! Members: the databases of organizations, as black boxes. A member is asked for nothing but SQL, triggers and isolation levels.
+//! Members: the databases of organizations, as black boxes. A member is asked for nothing but SQL, triggers and isolation
+//! levels.
 //!
-//! A block is one transaction of the database with a savepoint around each of its transactions, and is committed when the vote has been
-//! won. So the members durably have a block or have nothing of it, pay one sync for it, and a member that loses the vote has nothing to undo.
+//! A block is one transaction of the database with a savepoint around each of its transactions, and is committed when the vote
+//! has been won. So the members durably have a block or have nothing of it, pay one sync for it, and a member that loses the
+//! vote has nothing to undo.
 
 pub mod ankerdb;
 pub mod connection;
@@ -47,7 +49,8 @@ pub trait Member: Send {
         tables: &BTreeMap<String, SharedTable>,
     ) -> LedgerResult<Option<String>>;
 
-    /// What the block has changed, in the order in which it was changed, and what somebody else has changed since the block before.
+    /// What the block has changed, in the order in which it was changed, and what somebody else has changed since the block
+    /// before.
     ///
     /// # Errors
     /// [`crate::error::LedgerError::Database`].

@@ -1,5 +1,5 @@
-//! A member whose shared tables have triggers that write digests into a table of the ledger's (section 4.5.2). What differs between
-//! products is a [`TriggerDialect`].
+//! A member whose shared tables have triggers that write digests into a table of the ledger's (section 4.5.2). What differs
+//! between products is a [`TriggerDialect`].
 
 use super::Member;
 use super::connection::{SqlConnection, SqlFailure, StatementRows};
