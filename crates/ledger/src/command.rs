@@ -3,7 +3,9 @@
 use crate::demo::{DemoSettings, run_demo};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
+use crate::member::address::open_member;
 use crate::message::{OrderedBlock, Proposal, ProposedStatement};
+use crate::organization::scan_states;
 use crate::proof::{TransactionName, check, prove};
 use crate::recovery::RecoveryClass;
 use crate::verify::{verify_file, visit_blocks};
@@ -26,6 +28,10 @@ pub enum LedgerCommand {
         /// The network that it has to be of, as 64 hexadecimal digits
         #[arg(long)]
         network: Option<String>,
+        /// A member's database whose tables have to be what the last block certifies: postgresql://USER@HOST:PORT/DATABASE,
+        /// or mariadb or ankerdb in place of postgresql
+        #[arg(long)]
+        database: Option<String>,
     },
     /// Write all transactions of a ledger file, one a line
     Export {
@@ -125,7 +131,10 @@ impl LedgerCommand {
     fn try_run(self) -> LedgerResult<()> {
         match self {
             LedgerCommand::Demo(arguments) => run_demo(&arguments.settings()),
-            LedgerCommand::Verify { file, network } => verify(&file, network.as_deref()),
+            LedgerCommand::Verify { file, network, database } => {
+                verify(&file, network.as_deref())?;
+                database.map_or(Ok(()), |database| verify_database(&file, &database))
+            }
             LedgerCommand::Export { file } => export(&file),
             LedgerCommand::Prove { file, transaction, output } => {
                 let proof = prove(&file, transaction.parse::<TransactionName>()?)?;
@@ -190,6 +199,26 @@ fn verify(file: &Path, network: Option<&str>) -> LedgerResult<()> {
     }
     println!("head {}", chain.head);
     println!("verified in {took:.2} s, {:.0} transactions/s", found.transactions as f64 / took);
+    Ok(())
+}
+
+/// Reads the tables of a database and compares them with the state that the last block certifies.
+fn verify_database(file: &Path, database: &str) -> LedgerResult<()> {
+    let (found, _) = verify_file(file)?;
+    let chain = found.chain()?;
+    let mut member = open_member(database)?;
+    let height = member.height()?;
+    if height != chain.height {
+        let reason = format!("the database has {height} blocks and the file {}", chain.height);
+        return Err(LedgerError::database(member.system(), reason));
+    }
+    let states = scan_states(member.as_mut(), chain)?;
+    if chain.state.is_some_and(|state| state != states.hash()) {
+        let reason = format!("the tables of {} are NOT what block {height} certifies", member.system());
+        return Err(LedgerError::Untrusted(reason));
+    }
+    let names: Vec<&str> = chain.tables.keys().map(String::as_str).collect();
+    println!("the tables of {} ({}) are what block {height} certifies", member.system(), names.join(", "));
     Ok(())
 }
 

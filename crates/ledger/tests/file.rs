@@ -215,6 +215,13 @@ fn a_torn_end_is_cut_and_no_whole_record_is_lost() {
         assert_eq!(std::fs::metadata(&torn).expect("a file").len(), end.whole_bytes);
         assert!(verify_file(&torn).is_ok(), "{length} bytes");
     }
+    // A last record of which a sector did not reach the disk.
+    let mut holed = whole.clone();
+    let length = holed.len();
+    holed[length - 40..length - 10].fill(0);
+    std::fs::write(&torn, &holed).expect("a file");
+    let (_, end) = LedgerFile::open(&torn, &mut |_, _, _| Ok(())).expect("a file");
+    assert_eq!(end.whole_bytes, *places.last().expect("records"));
     // Zeros behind the end, as some file systems leave them, are torn, too; and the file goes on.
     std::fs::write(&torn, [&whole[..], &[0; 100]].concat()).expect("a file");
     let (mut file, end) = LedgerFile::open(&torn, &mut |_, _, _| Ok(())).expect("a file");
@@ -243,6 +250,31 @@ fn no_byte_of_a_file_can_be_changed_unnoticed() {
             }
         };
         assert!(is_noticed, "byte {at}");
+    }
+}
+
+#[test]
+fn damage_before_whole_records_is_no_torn_end_and_nothing_is_cut() {
+    let folder = TestFolder::new("damaged");
+    let path = path_in(&folder, "ada.ledger");
+    write_ledger(&path);
+    let mut places = Vec::new();
+    visit_records(&path, &mut |_, _, place| {
+        places.push(place as usize);
+        Ok(())
+    })
+    .expect("records");
+    let whole = std::fs::read(&path).expect("a file");
+    // In a record's header, in its payload, and a record that is gone.
+    let mut changes = [whole.clone(), whole.clone(), whole.clone()];
+    changes[0][places[1] + 9] ^= 1;
+    changes[1][places[1] + 100] ^= 1;
+    changes[2][places[2]..places[3]].fill(0);
+    for changed in changes {
+        std::fs::write(&path, &changed).expect("a file");
+        let error = LedgerFile::open(&path, &mut |_, _, _| Ok(())).expect_err("it is damaged");
+        assert!(error.to_string().contains("are damaged: records go on behind them"), "{error}");
+        assert_eq!(std::fs::read(&path).expect("a file"), changed);
     }
 }
 

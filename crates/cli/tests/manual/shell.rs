@@ -32,7 +32,7 @@ fn help(subcommands: &[&str]) -> Option<String> {
 
 /// A command line of `ankerdb`, without its first word.
 fn check_ankerdb(words: &[&str]) -> Result<(), String> {
-    let depth = if words.first() == Some(&"bench") { 2 } else { 1 };
+    let depth = if matches!(words.first(), Some(&"bench" | &"ledger")) { 2 } else { 1 };
     let (subcommands, rest) = words.split_at(depth.min(words.len()));
     let help = help(subcommands).ok_or_else(|| format!("there is no command {}", subcommands.join(" ")))?;
     check_flags(rest, &help)

@@ -5,6 +5,7 @@
 //! has been won. So the members durably have a block or have nothing of it, pay one sync for it, and a member that loses the
 //! vote has nothing to undo.
 
+pub mod address;
 pub mod ankerdb;
 pub mod connection;
 mod literal;
@@ -86,7 +87,7 @@ pub trait Member: Send {
     /// [`crate::error::LedgerError::Database`].
     fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>>;
 
-    /// Inside of a block: deletes the rows with these keys, inserts these rows, and reports none of it.
+    /// Inside of a block: deletes the rows with these keys and inserts these rows. Their digests are the caller's to take.
     ///
     /// # Errors
     /// [`crate::error::LedgerError::Database`].

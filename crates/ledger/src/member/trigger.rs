@@ -198,7 +198,6 @@ impl Member for TriggerMember {
         repair_rows(table, keys, rows, self.dialect.bytes_literal(), &mut |sql| {
             self.connection.run(sql).map(drop)
         })
-        .and_then(|()| self.connection.run("DELETE FROM ledger_digest").map(drop))
         .map_err(|failure| failure.of(&self.system))
     }
 }
