@@ -168,6 +168,8 @@ impl LedgerNetwork {
         for dissent in count.dissents {
             let rows = self.differing_rows(dissent.member, first);
             let recovery = self.recover(dissent.member, committed);
+            // Where it did not come back its block is still open, with locks on what it has written.
+            self.organizations[dissent.member].abandon();
             outvoted.push(OutvotedMember {
                 name: dissent.name,
                 differences: dissent.differences,

@@ -134,11 +134,11 @@ fn files_of_a_network_that_is_killed_verify_and_differ_by_one_block_at_most() {
         std::thread::sleep(Duration::from_micros(random.u64(0..30_000)));
         demo.kill().expect("it runs");
         demo.wait().expect("it ends");
+        remove_folders_of(demo.id());
         let found =
             ["postgresql", "mariadb", "ankerdb"].map(|name| verify_file(&file(name)).expect("it verifies").0);
         let heights = found.each_ref().map(|found| found.chain().expect("a chain").height);
         let (least, most) = (heights.iter().min().expect("three"), heights.iter().max().expect("three"));
         assert!(*least > 10 && most - least <= 1, "{heights:?}");
-        remove_folders_of(demo.id());
     }
 }

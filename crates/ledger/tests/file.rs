@@ -278,6 +278,29 @@ fn damage_before_whole_records_is_no_torn_end_and_nothing_is_cut() {
     }
 }
 
+/// A client puts the bytes of a whole record into its transaction, and the record with that is torn.
+#[test]
+fn a_record_inside_of_a_transaction_is_not_taken_for_one_of_the_file() {
+    let folder = TestFolder::new("inside");
+    let path = path_in(&folder, "ada.ledger");
+    let mut writer = write_ledger(&path);
+    let whole = std::fs::read(&path).expect("a file");
+    let mut places = Vec::new();
+    visit_records(&path, &mut |_, _, place| {
+        places.push(place as usize);
+        Ok(())
+    })
+    .expect("records");
+    let record = whole[places[1]..places[2]].to_vec();
+    let proposal = writer.propose("UPDATE trades SET product = $1", &[LedgerValue::Bytes(record)]);
+    let block = writer.block(vec![proposal], &[true]);
+    writer.append_block(&block);
+    let longer = std::fs::read(&path).expect("a file");
+    std::fs::write(&path, &longer[..longer.len() - 30]).expect("a file");
+    let (_, end) = LedgerFile::open(&path, &mut |_, _, _| Ok(())).expect("a torn end");
+    assert_eq!(end.whole_bytes, whole.len() as u64);
+}
+
 /// Blocks that somebody writes who knows the format and a member's key, with right checksums.
 #[test]
 fn blocks_that_are_forged_with_right_checksums_are_refused() {
