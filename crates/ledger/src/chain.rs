@@ -12,6 +12,9 @@ use crate::signature::PublicKey;
 use crate::statement::PortableStatement;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The longest signed proposal in bytes. Written with literals it stays below what MariaDB takes as one message, 16 MiB.
+pub const PROPOSAL_BYTES_MAX: usize = 4 << 20;
+
 /// A transaction that may be executed.
 #[derive(Debug, Clone)]
 pub enum CheckedTransaction {
@@ -102,6 +105,11 @@ impl LedgerChain {
             return Err(LedgerError::Refused(reason));
         }
         *last = proposal.number;
+        if message.len() > PROPOSAL_BYTES_MAX {
+            let reason =
+                format!("a transaction of {} bytes: up to {PROPOSAL_BYTES_MAX} are taken", message.len());
+            return Err(LedgerError::Refused(reason));
+        }
         if let [statement] = &proposal.statements[..]
             && SharedTable::is_definition(&statement.sql)
         {

@@ -15,6 +15,12 @@ const NAME_BYTES_MAX: usize = 40;
 /// The longest key in bytes that MariaDB's index takes.
 const KEY_BYTES_MAX: usize = 3072;
 
+/// The longest row, without texts and byte strings that lie outside of it, that MariaDB takes; some bytes less.
+const ROW_BYTES_MAX: usize = 65_000;
+
+/// The most columns; MariaDB's pages have room for the places of so many texts.
+const COLUMNS_MAX: usize = 200;
+
 /// A column of a shared table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedColumn {
@@ -69,6 +75,18 @@ impl SharedTable {
                 return refused(format!("column \"{}\" is there twice", column.name));
             }
         }
+        if self.columns.len() > COLUMNS_MAX {
+            return refused(format!(
+                "{} columns: up to {COLUMNS_MAX} fit into all databases",
+                self.columns.len()
+            ));
+        }
+        let row_bytes: usize = self.columns.iter().map(|column| widest(column.kind)).sum();
+        if row_bytes > ROW_BYTES_MAX {
+            return refused(format!(
+                "a row of up to {row_bytes} bytes: MariaDB takes {ROW_BYTES_MAX}; use text"
+            ));
+        }
         let mut bytes = 0;
         for &at in &self.key {
             bytes += match self.columns[at].kind {
@@ -78,8 +96,7 @@ impl SharedTable {
                         "{kind} is no key: MariaDB indexes only a part of it; use varchar(n)"
                     ));
                 }
-                LedgerType::Varchar(length) => usize::from(length) * 4,
-                _ => 20,
+                kind => widest(kind),
             };
         }
         if bytes > KEY_BYTES_MAX {
@@ -118,6 +135,14 @@ impl SharedTable {
             writer.count(at);
         }
         LedgerHash::of("shared table", &[&writer.finish()])
+    }
+}
+
+/// The most bytes that a value takes inside of MariaDB's rows.
+fn widest(kind: LedgerType) -> usize {
+    match kind {
+        LedgerType::Varchar(length) => usize::from(length) * 4,
+        _ => 20,
     }
 }
 
@@ -414,6 +439,10 @@ mod tests {
             ("create shared table t (id bigint)", "needs a PRIMARY KEY"),
             ("create table t (id bigint primary key)", "CREATE SHARED TABLE"),
             ("create shared table t (id varchar(1000) primary key)", "MariaDB takes 3072"),
+            (
+                "create shared table t (id bigint primary key, a varchar(9000), b varchar(9000))",
+                "MariaDB takes 65000",
+            ),
         ] {
             let said = SharedTable::parse(sql).expect_err(sql).to_string();
             assert!(said.contains(reason), "{sql}: {said}");

@@ -40,6 +40,10 @@ pub struct PortableStatement {
 /// Functions that do the same in all databases.
 const FUNCTIONS: [&str; 2] = ["coalesce", "nullif"];
 
+/// How deep parentheses may be, and how many operators a statement may have: each database runs out of its stack at another depth.
+const DEPTH_MAX: usize = 32;
+const OPERATORS_MAX: usize = 500;
+
 /// Why a word is refused.
 fn refusal(word: &str) -> String {
     let reason = match word {
@@ -120,6 +124,7 @@ impl PortableStatement {
                 _ => {}
             }
         }
+        self.check_depth()?;
         let expected = match self.verb {
             StatementVerb::Insert => Token::Symbol("("),
             StatementVerb::Update => Token::Word("set".into()),
@@ -136,6 +141,27 @@ impl PortableStatement {
             StatementVerb::Update => self.check_assignments(table, name + 2),
             _ => Ok(()),
         }
+    }
+
+    fn check_depth(&self) -> LedgerResult<()> {
+        let (mut depth, mut operators) = (0_usize, 0);
+        for token in &self.tokens {
+            match token {
+                Token::Symbol("(") => depth += 1,
+                Token::Symbol(")") => depth = depth.saturating_sub(1),
+                Token::Symbol(",") => {}
+                Token::Symbol(_) => operators += 1,
+                Token::Word(word) if ["and", "or", "not", "case"].contains(&word.as_str()) => operators += 1,
+                _ => {}
+            }
+            if depth > DEPTH_MAX || operators > OPERATORS_MAX {
+                let limits = format!("up to {DEPTH_MAX} parentheses deep and {OPERATORS_MAX} operators");
+                return refused(format!(
+                    "a statement is {limits}: databases run out of their stacks at different depths"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn check_parameter(&self, number: usize) -> LedgerResult<()> {
@@ -276,6 +302,11 @@ mod tests {
         ] {
             let said = PortableStatement::parse(sql, &[], &tables()).expect_err(sql).to_string();
             assert!(said.contains(reason), "{sql}: {said}");
+        }
+        for deep in [format!("{}1{}", "(".repeat(40), ")".repeat(40)), format!("1{}", " + 1".repeat(501))] {
+            let sql = format!("update account set balance = {deep}");
+            let said = PortableStatement::parse(&sql, &[], &tables()).expect_err("too deep").to_string();
+            assert!(said.contains("stacks"), "{said}");
         }
         let wrong = [LedgerValue::Decimal("1); drop table account".into())];
         assert!(PortableStatement::parse("update account set balance = $1", &wrong, &tables()).is_err());

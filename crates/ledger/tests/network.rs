@@ -111,6 +111,13 @@ fn rows_that_no_block_touches_are_found_by_an_audit_and_changes_past_the_ledger_
         keys.sort();
         assert_eq!(keys, ["(1000)", "(3)", "(4)"]);
         assert_equal_members(&mut demo);
+        // So does an organization that starts.
+        demo.tamper(at, "UPDATE checking SET balance = balance + 1 WHERE customer = 4", false)
+            .expect("tampering");
+        demo.reopen(at).expect("an organization");
+        assert_eq!(demo.network.organizations[at].suspects, ["checking", "savings"]);
+        demo.network.recover(at, &[0, 1, 2]).expect("a recovery").expect("that succeeds");
+        assert_equal_members(&mut demo);
         if demo.servers[at].name() == "AnKerDB" {
             continue;
         }
@@ -252,7 +259,9 @@ fn transactions_that_fail_are_refused_or_repeated_do_nothing_anywhere() {
     };
     let garbage = b"not a proposal".to_vec();
     let definition = demo.client.propose(&[("CREATE SHARED TABLE t (id bigint PRIMARY KEY)", &[])]);
-    let block = vec![good.clone(), overdrawn, refused, missing, stranger, garbage, definition, good];
+    let long = [LedgerValue::Text("'".repeat(5 << 20))];
+    let long = demo.client.propose(&[("UPDATE savings SET balance = $1 WHERE customer = 1", &long)]);
+    let block = vec![good.clone(), overdrawn, refused, missing, stranger, garbage, definition, good, long];
     let report = demo.network.commit_block(block).expect("a quorum");
     assert_eq!((report.succeeded, report.consenting.len()), (1, 3));
     let reasons: Vec<(usize, &str)> =
@@ -264,6 +273,7 @@ fn transactions_that_fail_are_refused_or_repeated_do_nothing_anywhere() {
         (4, "no client"),
         (6, "alone"),
         (7, "repetition"),
+        (8, "bytes"),
     ] {
         assert!(
             reasons.iter().any(|(found, reason)| *found == at && reason.contains(part)),
