@@ -20,6 +20,9 @@ const START_SECONDS_MAX: u64 = 60;
 /// How long a server may take to end before it is killed.
 const END_SECONDS_MAX: u64 = 10;
 
+/// MariaDB ignores SIGINT.
+const MARIADB_ENDING: &str = "TERM";
+
 /// A database product.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Product {
@@ -225,9 +228,10 @@ impl PrivateServer {
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
-        let signal = if matches!(self.product, Product::MariaDb(..)) { "-TERM" } else { "-INT" };
+        let ending = if matches!(self.product, Product::MariaDb(..)) { MARIADB_ENDING } else { "INT" };
         if matches!(self.process.try_wait(), Ok(None)) {
-            let _ = Command::new("kill").args([signal, &self.process.id().to_string()]).status();
+            let _ =
+                Command::new("kill").args([&format!("-{ending}"), &self.process.id().to_string()]).status();
         }
         let deadline = Instant::now() + Duration::from_secs(END_SECONDS_MAX);
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < deadline {
@@ -249,10 +253,10 @@ fn private_folder() -> std::io::Result<PathBuf> {
 }
 
 /// A command that ends with this process, and runs as another user where this one is root, as which databases refuse to run.
-fn attended(program: &Path, folder: &Path) -> LedgerResult<Command> {
+fn attended(program: &Path, folder: &Path, ending: &str) -> LedgerResult<Command> {
     let failed = |error: std::io::Error| LedgerError::file(folder, error);
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "INT"]);
+    command.args(["--pdeathsig", ending]);
     let own = fs::metadata("/proc/self").map_err(failed)?.uid();
     let mut owner = fs::metadata(folder).map_err(failed)?;
     if own == 0 && owner.uid() == 0 {
@@ -304,7 +308,7 @@ fn run(command: &mut Command, program: &Path) -> LedgerResult<()> {
 fn make_postgres(programs: &Path, folder: &Path) -> LedgerResult<()> {
     let data = folder.join("data");
     let initdb = programs.join("initdb");
-    let mut making = attended(&initdb, folder)?;
+    let mut making = attended(&initdb, folder, "INT")?;
     making.args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--username=ledger", "-D"]).arg(&data);
     run(&mut making, &initdb)
 }
@@ -313,7 +317,7 @@ fn start_postgres(programs: &Path, folder: &Path, port: u16) -> LedgerResult<(Ch
     let data = folder.join("data");
     let log = fs::File::create(folder.join("log")).map_err(|error| LedgerError::file(folder, error))?;
     let program = programs.join("postgres");
-    let mut command = attended(&program, folder)?;
+    let mut command = attended(&program, folder, "INT")?;
     command
         .arg("-D")
         .arg(&data)
@@ -331,7 +335,7 @@ fn own_temporary_files(folder: &Path) -> String {
 
 fn make_mariadb(installer: &Path, folder: &Path) -> LedgerResult<()> {
     let data = format!("--datadir={}", folder.join("data").display());
-    let mut making = attended(installer, folder)?;
+    let mut making = attended(installer, folder, MARIADB_ENDING)?;
     making.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
     making.arg(own_temporary_files(folder));
     run(&mut making, installer)
@@ -340,7 +344,7 @@ fn make_mariadb(installer: &Path, folder: &Path) -> LedgerResult<()> {
 fn start_mariadb(server: &Path, folder: &Path, port: u16) -> LedgerResult<(Child, u16)> {
     let data = format!("--datadir={}", folder.join("data").display());
     let log = fs::File::create(folder.join("log")).map_err(|error| LedgerError::file(folder, error))?;
-    let mut command = attended(server, folder)?;
+    let mut command = attended(server, folder, MARIADB_ENDING)?;
     command.args(["--no-defaults", &data, "--bind-address=127.0.0.1", "--skip-log-bin"]);
     command
         .arg(own_temporary_files(folder))

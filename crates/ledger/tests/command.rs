@@ -103,6 +103,21 @@ fn what_cannot_be_done_is_said_in_one_line() {
     }
 }
 
+/// Waits until no database runs any more whose folder is one of this process.
+fn assert_databases_end(process: u32) {
+    let own = format!("ankerdb-ledger-{process}-");
+    let names_it = |entry: &std::fs::DirEntry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&own)
+    };
+    let runs = || std::fs::read_dir("/proc").into_iter().flatten().flatten().any(|entry| names_it(&entry));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while runs() {
+        assert!(Instant::now() < deadline, "a database of process {process} goes on without it");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// The folders of private databases whose process was killed before it could remove them.
 fn remove_folders_of(process: u32) {
     let own = format!("ankerdb-ledger-{process}-");
@@ -134,6 +149,7 @@ fn files_of_a_network_that_is_killed_verify_and_differ_by_one_block_at_most() {
         std::thread::sleep(Duration::from_micros(random.u64(0..30_000)));
         demo.kill().expect("it runs");
         demo.wait().expect("it ends");
+        assert_databases_end(demo.id());
         remove_folders_of(demo.id());
         let found =
             ["postgresql", "mariadb", "ankerdb"].map(|name| verify_file(&file(name)).expect("it verifies").0);
