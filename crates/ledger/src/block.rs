@@ -14,7 +14,7 @@
 //! The hash of the header is the LedgerBlockHash that members vote on. `state` and `root` are ours; the other fields are the
 //! dissertation's.
 
-use crate::bytes::{ByteReader, ByteWriter};
+use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::merkle;
@@ -76,7 +76,7 @@ pub struct BlockHeader {
 impl BlockHeader {
     /// The header's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = ByteWriter::default();
+        let mut writer = CanonicalWriter::default();
         writer.fixed(&self.network.0).u64(self.height).fixed(&self.previous.0).fixed(&self.order.0);
         writer.count(self.outcomes.count).fixed(&self.outcomes.bytes);
         writer.fixed(&self.root.0).fixed(&self.digest.0).fixed(&self.state.0);
@@ -88,7 +88,7 @@ impl BlockHeader {
     /// # Errors
     /// [`LedgerError::Malformed`] if it is none.
     pub fn decode(bytes: &[u8]) -> LedgerResult<BlockHeader> {
-        let mut reader = ByteReader::new(bytes, "block header");
+        let mut reader = CanonicalReader::new(bytes, "block header");
         let (network, height) = (reader.hash()?, reader.u64()?);
         let (previous, order) = (reader.hash()?, reader.hash()?);
         let count = reader.u32()? as usize;
@@ -158,7 +158,7 @@ pub struct LedgerBlock {
 impl LedgerBlock {
     /// The block's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        ByteWriter::default().bytes(&self.header.encode()).bytes(&self.order).finish()
+        CanonicalWriter::default().bytes(&self.header.encode()).bytes(&self.order).finish()
     }
 
     /// Reads a block. What is in it is not verified.
@@ -166,7 +166,7 @@ impl LedgerBlock {
     /// # Errors
     /// [`LedgerError::Malformed`] if it is none.
     pub fn decode(bytes: &[u8]) -> LedgerResult<LedgerBlock> {
-        let mut reader = ByteReader::new(bytes, "ledger block");
+        let mut reader = CanonicalReader::new(bytes, "ledger block");
         let header = BlockHeader::decode(reader.bytes()?)?;
         let order = reader.bytes()?.to_vec();
         reader.end()?;

@@ -9,41 +9,41 @@ const BYTES_MAX: usize = 256 << 20;
 
 /// Appends values.
 #[derive(Debug, Default)]
-pub struct ByteWriter(Vec<u8>);
+pub struct CanonicalWriter(Vec<u8>);
 
-impl ByteWriter {
+impl CanonicalWriter {
     /// Appends one byte.
-    pub fn byte(&mut self, value: u8) -> &mut ByteWriter {
+    pub fn byte(&mut self, value: u8) -> &mut CanonicalWriter {
         self.0.push(value);
         self
     }
 
     /// Appends four bytes.
-    pub fn u32(&mut self, value: u32) -> &mut ByteWriter {
+    pub fn u32(&mut self, value: u32) -> &mut CanonicalWriter {
         self.0.extend_from_slice(&value.to_be_bytes());
         self
     }
 
     /// Appends eight bytes.
-    pub fn u64(&mut self, value: u64) -> &mut ByteWriter {
+    pub fn u64(&mut self, value: u64) -> &mut CanonicalWriter {
         self.0.extend_from_slice(&value.to_be_bytes());
         self
     }
 
     /// Appends how many things follow.
-    pub fn count(&mut self, count: usize) -> &mut ByteWriter {
+    pub fn count(&mut self, count: usize) -> &mut CanonicalWriter {
         self.u32(u32::try_from(count).expect("fewer than four billion things fit into memory"))
     }
 
     /// Appends a length and as many bytes.
-    pub fn bytes(&mut self, value: &[u8]) -> &mut ByteWriter {
+    pub fn bytes(&mut self, value: &[u8]) -> &mut CanonicalWriter {
         self.count(value.len());
         self.0.extend_from_slice(value);
         self
     }
 
     /// Appends a hash, a key or a signature: bytes whose number is known.
-    pub fn fixed(&mut self, value: &[u8]) -> &mut ByteWriter {
+    pub fn fixed(&mut self, value: &[u8]) -> &mut CanonicalWriter {
         self.0.extend_from_slice(value);
         self
     }
@@ -54,17 +54,17 @@ impl ByteWriter {
     }
 }
 
-/// Reads what a [`ByteWriter`] has written.
+/// Reads what a [`CanonicalWriter`] has written.
 #[derive(Debug)]
-pub struct ByteReader<'a> {
+pub struct CanonicalReader<'a> {
     rest: &'a [u8],
     what: &'static str,
 }
 
-impl<'a> ByteReader<'a> {
+impl<'a> CanonicalReader<'a> {
     /// Reads `bytes`, which should be a `what`.
-    pub fn new(bytes: &'a [u8], what: &'static str) -> ByteReader<'a> {
-        ByteReader { rest: bytes, what }
+    pub fn new(bytes: &'a [u8], what: &'static str) -> CanonicalReader<'a> {
+        CanonicalReader { rest: bytes, what }
     }
 
     fn short(&self) -> LedgerError {
@@ -91,7 +91,7 @@ impl<'a> ByteReader<'a> {
     /// One byte.
     ///
     /// # Errors
-    /// Those of [`ByteReader::array`].
+    /// Those of [`CanonicalReader::array`].
     pub fn byte(&mut self) -> LedgerResult<u8> {
         Ok(self.array::<1>()?[0])
     }
@@ -99,7 +99,7 @@ impl<'a> ByteReader<'a> {
     /// Four bytes.
     ///
     /// # Errors
-    /// Those of [`ByteReader::array`].
+    /// Those of [`CanonicalReader::array`].
     pub fn u32(&mut self) -> LedgerResult<u32> {
         Ok(u32::from_be_bytes(self.array()?))
     }
@@ -107,7 +107,7 @@ impl<'a> ByteReader<'a> {
     /// Eight bytes.
     ///
     /// # Errors
-    /// Those of [`ByteReader::array`].
+    /// Those of [`CanonicalReader::array`].
     pub fn u64(&mut self) -> LedgerResult<u64> {
         Ok(u64::from_be_bytes(self.array()?))
     }
@@ -143,7 +143,7 @@ impl<'a> ByteReader<'a> {
     /// A hash.
     ///
     /// # Errors
-    /// Those of [`ByteReader::array`].
+    /// Those of [`CanonicalReader::array`].
     pub fn hash(&mut self) -> LedgerResult<LedgerHash> {
         Ok(LedgerHash(self.array()?))
     }

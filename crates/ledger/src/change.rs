@@ -4,7 +4,7 @@
 //!
 //! Databases collate keys in their own ways, so the order is ours: by table, then the bytes of the key, then the counter.
 
-use crate::bytes::ByteWriter;
+use crate::bytes::CanonicalWriter;
 use crate::definition::SharedTable;
 use crate::fingerprint::Fingerprint;
 use crate::hash::LedgerHash;
@@ -67,7 +67,7 @@ pub fn in_digest_order(mut changes: Vec<RowChange>) -> Vec<RowChange> {
 
 /// The hash of all digests of a block.
 pub fn digest_hash(changes: &[RowChange]) -> LedgerHash {
-    let mut writer = ByteWriter::default();
+    let mut writer = CanonicalWriter::default();
     writer.count(changes.len());
     for change in changes {
         writer.bytes(change.table.as_bytes()).bytes(&change.key).u32(change.serial).byte(change.kind() as u8);
@@ -105,7 +105,7 @@ impl TableStates {
 
     /// The hash of all tables.
     pub fn hash(&self) -> LedgerHash {
-        let mut writer = ByteWriter::default();
+        let mut writer = CanonicalWriter::default();
         writer.count(self.tables.len());
         for (name, table) in &self.tables {
             let fingerprint = self.fingerprints.get(name).map(Fingerprint::hash).unwrap_or_default();

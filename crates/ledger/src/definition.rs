@@ -3,7 +3,7 @@
 //! What two databases cannot store, compare and print alike is refused here, once and with the reason, rather than found later
 //! as a disagreement.
 
-use crate::bytes::ByteWriter;
+use crate::bytes::CanonicalWriter;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::token::{KEYWORDS, Token, tokens};
@@ -122,7 +122,7 @@ impl SharedTable {
 
     /// The hash of the definition.
     pub fn hash(&self) -> LedgerHash {
-        let mut writer = ByteWriter::default();
+        let mut writer = CanonicalWriter::default();
         writer.bytes(self.name.as_bytes()).count(self.columns.len());
         for column in &self.columns {
             writer.bytes(column.name.as_bytes()).bytes(column.kind.to_string().as_bytes());

@@ -11,7 +11,7 @@
 //! damaged and is not opened. The place is in the checksum, so a record that somebody has put into a transaction is not taken
 //! for one of the file.
 
-use crate::bytes::{ByteReader, ByteWriter};
+use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::Genesis;
 use crate::hash::LedgerHash;
@@ -68,7 +68,7 @@ pub struct FileEnd {
 }
 
 fn record_header(kind: u8, payload: &[u8], place: u64, network: &LedgerHash) -> Vec<u8> {
-    let mut header = ByteWriter::default();
+    let mut header = CanonicalWriter::default();
     header.fixed(RECORD_MAGIC).byte(kind).fixed(&[0; 3]).count(payload.len()).u32(crc32c::crc32c(payload));
     let mut header = header.finish();
     header.extend_from_slice(&header_checksum(&header, place, network).to_be_bytes());
@@ -128,7 +128,7 @@ fn read_file_header(reader: &mut impl Read, path: &Path) -> LedgerResult<LedgerH
     let mut header = [0; HEADER_BYTES as usize];
     let wrong = |reason: &str| LedgerError::file(path, reason);
     reader.read_exact(&mut header).map_err(|_| wrong("it is too short for a ledger file"))?;
-    let mut fields = ByteReader::new(&header, "file header");
+    let mut fields = CanonicalReader::new(&header, "file header");
     if fields.array::<8>()? != *MAGIC {
         return Err(wrong("it is no ledger file"));
     }
@@ -185,7 +185,7 @@ impl LedgerFile {
         let failed = |error: std::io::Error| LedgerError::file(path, error);
         let network = genesis.network();
         let mut file = OpenOptions::new().create_new(true).write(true).open(path).map_err(failed)?;
-        let mut header = ByteWriter::default();
+        let mut header = CanonicalWriter::default();
         header.fixed(MAGIC).u32(VERSION).u32(crc32c::crc32c(&network.0)).fixed(&network.0);
         file.write_all(&header.finish()).map_err(failed)?;
         let mut made = LedgerFile { path: path.to_owned(), file, network, length: HEADER_BYTES };

@@ -2,7 +2,7 @@
 //! ordering service, and how many members have to have the same effects. Its hash is the network's name, and stands in every
 //! message.
 
-use crate::bytes::{ByteReader, ByteWriter};
+use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::signature::PublicKey;
@@ -57,7 +57,7 @@ impl Genesis {
 
     /// The document's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = ByteWriter::default();
+        let mut writer = CanonicalWriter::default();
         writer.bytes(self.name.as_bytes()).count(self.quorum).fixed(&self.ordering.0);
         for identities in [&self.members, &self.clients] {
             writer.count(identities.len());
@@ -73,7 +73,7 @@ impl Genesis {
     /// # Errors
     /// [`LedgerError::Malformed`] if it is none, and those of [`Genesis::check`].
     pub fn decode(bytes: &[u8]) -> LedgerResult<Genesis> {
-        let mut reader = ByteReader::new(bytes, "founding document");
+        let mut reader = CanonicalReader::new(bytes, "founding document");
         let name = reader.text()?;
         let quorum = reader.u32()? as usize;
         let ordering = PublicKey(reader.array()?);

@@ -2,7 +2,7 @@
 //! dissertation, as byte strings of our own). docs/ledger-format.md draws them.
 
 use crate::block::BlockHeader;
-use crate::bytes::{ByteReader, ByteWriter};
+use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::Genesis;
 use crate::hash::LedgerHash;
@@ -32,7 +32,7 @@ pub struct Proposal {
 impl Proposal {
     /// The bytes of the payload.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = ByteWriter::default();
+        let mut writer = CanonicalWriter::default();
         writer.fixed(&self.network.0).u64(self.number).count(self.statements.len());
         for statement in &self.statements {
             writer.bytes(statement.sql.as_bytes()).count(statement.values.len());
@@ -48,7 +48,7 @@ impl Proposal {
     /// # Errors
     /// [`LedgerError::Malformed`] if it is none.
     pub fn decode(payload: &[u8]) -> LedgerResult<Proposal> {
-        let mut reader = ByteReader::new(payload, "proposal");
+        let mut reader = CanonicalReader::new(payload, "proposal");
         let network = reader.hash()?;
         let number = reader.u64()?;
         let mut statements = Vec::new();
@@ -106,7 +106,7 @@ pub struct OrderedBlock {
 impl OrderedBlock {
     /// The bytes of the payload.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = ByteWriter::default();
+        let mut writer = CanonicalWriter::default();
         writer.fixed(&self.network.0).u64(self.height).count(self.proposals.len());
         for proposal in &self.proposals {
             writer.bytes(proposal);
@@ -130,7 +130,7 @@ impl OrderedBlock {
                 format!("an order is signed by {}, which is not the ordering service", verified.signer);
             return Err(LedgerError::Untrusted(reason));
         }
-        let mut reader = ByteReader::new(verified.payload, "order");
+        let mut reader = CanonicalReader::new(verified.payload, "order");
         let (own, height) = (reader.hash()?, reader.u64()?);
         let mut proposals = Vec::new();
         for _ in 0..reader.count()? {
@@ -162,7 +162,7 @@ impl Vote {
     /// Signs it.
     pub fn sign(&self, member: &KeyPair) -> Vec<u8> {
         let payload =
-            ByteWriter::default().u32(self.member).u32(self.round).bytes(&self.header.encode()).finish();
+            CanonicalWriter::default().u32(self.member).u32(self.round).bytes(&self.header.encode()).finish();
         member.sign(MessageKind::Vote, &payload)
     }
 
@@ -172,7 +172,7 @@ impl Vote {
     /// [`LedgerError::Malformed`], or [`LedgerError::Untrusted`].
     pub fn verify(message: &[u8], genesis: &Genesis, network: &LedgerHash) -> LedgerResult<Vote> {
         let verified = verify(MessageKind::Vote, message)?;
-        let mut reader = ByteReader::new(verified.payload, "vote");
+        let mut reader = CanonicalReader::new(verified.payload, "vote");
         let (member, round) = (reader.u32()?, reader.u32()?);
         let header = BlockHeader::decode(reader.bytes()?)?;
         reader.end()?;

@@ -10,7 +10,7 @@
 //! database has not is executed again when the organization starts.
 
 use crate::block::{BlockHeader, LedgerBlock, SuccessBits, leaves};
-use crate::bytes::ByteWriter;
+use crate::bytes::CanonicalWriter;
 use crate::chain::{CheckedOrder, CheckedTransaction, LedgerChain};
 use crate::change::{RowChange, TableStates, digest_hash, in_digest_order};
 use crate::consensus::{VoteCount, count_votes};
@@ -295,12 +295,12 @@ impl Organization {
 }
 
 fn append_block(file: &mut LedgerFile, block: &LedgerBlock, vote: &[u8]) -> LedgerResult<()> {
-    let record = ByteWriter::default().bytes(&block.encode()).bytes(vote).finish();
+    let record = CanonicalWriter::default().bytes(&block.encode()).bytes(vote).finish();
     file.append(RecordKind::Block, &record).map(drop)
 }
 
 fn append_votes(file: &mut LedgerFile, votes: &[Vec<u8>]) -> LedgerResult<()> {
-    let mut writer = ByteWriter::default();
+    let mut writer = CanonicalWriter::default();
     writer.count(votes.len());
     for vote in votes {
         writer.bytes(vote);

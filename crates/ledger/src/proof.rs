@@ -2,7 +2,7 @@
 //! for that, and the founding document. Nothing else is needed to check one but the network's hash.
 
 use crate::block::{BlockHeader, leaves};
-use crate::bytes::{ByteReader, ByteWriter};
+use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::chain::LedgerChain;
 use crate::error::{LedgerError, LedgerResult};
 use crate::file::{RecordKind, visit_records};
@@ -99,7 +99,7 @@ fn encode(
         return Err(LedgerError::Missing(reason));
     };
     let path = merkle::path(&leaves(proposals, &header.outcomes), name.index);
-    let mut writer = ByteWriter::default();
+    let mut writer = CanonicalWriter::default();
     writer.fixed(MAGIC).bytes(&genesis.encode()).bytes(&header.encode()).count(name.index).bytes(proposal);
     writer.count(path.len());
     for hash in &path {
@@ -120,7 +120,7 @@ pub fn check(proof: &[u8]) -> LedgerResult<ProvedTransaction> {
     let Some(rest) = proof.strip_prefix(MAGIC) else {
         return Err(LedgerError::Malformed("it is no proof of a ledger's transaction".into()));
     };
-    let mut reader = ByteReader::new(rest, "proof");
+    let mut reader = CanonicalReader::new(rest, "proof");
     let genesis = Genesis::decode(reader.bytes()?)?;
     let header = BlockHeader::decode(reader.bytes()?)?;
     let index = reader.u32()? as usize;

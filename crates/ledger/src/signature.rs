@@ -6,7 +6,7 @@
 //! message:        signer (32) | length of the payload (4) | payload | signature (64)
 //! ```
 
-use crate::bytes::{ByteReader, ByteWriter};
+use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::{VERSION, hex};
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
@@ -83,7 +83,11 @@ impl KeyPair {
     /// A message with a signature.
     pub fn sign(&self, kind: MessageKind, payload: &[u8]) -> Vec<u8> {
         let signature = self.0.sign(&signed_bytes(kind, payload));
-        ByteWriter::default().fixed(&self.public().0).bytes(payload).fixed(&signature.to_bytes()).finish()
+        CanonicalWriter::default()
+            .fixed(&self.public().0)
+            .bytes(payload)
+            .fixed(&signature.to_bytes())
+            .finish()
     }
 }
 
@@ -113,7 +117,7 @@ pub struct Verified<'a> {
 /// # Errors
 /// [`LedgerError::Malformed`] if it is no message, [`LedgerError::Untrusted`] if the signature is not its signer's.
 pub fn verify(kind: MessageKind, message: &[u8]) -> LedgerResult<Verified<'_>> {
-    let mut reader = ByteReader::new(message, kind.name());
+    let mut reader = CanonicalReader::new(message, kind.name());
     let signer = PublicKey(reader.array()?);
     let payload = reader.bytes()?;
     let signature = Signature::from_bytes(&reader.array()?);

@@ -9,7 +9,7 @@
 //! own content. The encoding of a row is the encodings of its values one behind the other, in the order of the table's columns.
 //! docs/ledger-format.md has the table of contents by type. What two systems print differently is no [`LedgerType`].
 
-use crate::bytes::{ByteReader, ByteWriter};
+use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::{LedgerHash, hex, unhex};
 use std::fmt;
@@ -107,7 +107,7 @@ fn with_microseconds(text: &[u8]) -> Vec<u8> {
 }
 
 /// Appends the canonical encoding of a value.
-pub fn encode_value(content: Option<&[u8]>, to: &mut ByteWriter) {
+pub fn encode_value(content: Option<&[u8]>, to: &mut CanonicalWriter) {
     match content {
         None => to.byte(0),
         Some(content) => to.byte(1).bytes(content),
@@ -116,7 +116,7 @@ pub fn encode_value(content: Option<&[u8]>, to: &mut ByteWriter) {
 
 /// The canonical encoding of a row, or of a key.
 pub fn encode_row(row: &[Content]) -> Vec<u8> {
-    let mut writer = ByteWriter::default();
+    let mut writer = CanonicalWriter::default();
     row.iter().for_each(|value| encode_value(value.as_deref(), &mut writer));
     writer.finish()
 }
@@ -131,7 +131,7 @@ pub fn row_hash(row: &[Content]) -> LedgerHash {
 /// # Errors
 /// [`LedgerError::Malformed`] if the bytes are something else.
 pub fn decode_row(bytes: &[u8], values: usize) -> LedgerResult<Vec<Content>> {
-    let mut reader = ByteReader::new(bytes, "row");
+    let mut reader = CanonicalReader::new(bytes, "row");
     let mut row = Vec::with_capacity(values);
     for _ in 0..values {
         row.push(match reader.byte()? {
@@ -163,7 +163,7 @@ pub enum LedgerValue {
 }
 
 impl LedgerValue {
-    pub(crate) fn encode(&self, to: &mut ByteWriter) {
+    pub(crate) fn encode(&self, to: &mut CanonicalWriter) {
         match self {
             LedgerValue::Null => to.byte(0),
             LedgerValue::Boolean(value) => to.byte(1).byte(u8::from(*value)),
@@ -174,7 +174,7 @@ impl LedgerValue {
         };
     }
 
-    pub(crate) fn decode(from: &mut ByteReader<'_>) -> LedgerResult<LedgerValue> {
+    pub(crate) fn decode(from: &mut CanonicalReader<'_>) -> LedgerResult<LedgerValue> {
         Ok(match from.byte()? {
             0 => LedgerValue::Null,
             1 => LedgerValue::Boolean(match from.byte()? {

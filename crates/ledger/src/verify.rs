@@ -6,7 +6,7 @@
 //! were alone. Not proved is what only a database could show: that the rows are what the state's hash says.
 
 use crate::block::{BlockHeader, LedgerBlock};
-use crate::bytes::ByteReader;
+use crate::bytes::CanonicalReader;
 use crate::chain::{CheckedOrder, LedgerChain};
 use crate::error::{LedgerError, LedgerResult};
 use crate::file::{FileEnd, RecordKind, visit_records};
@@ -53,7 +53,7 @@ pub struct FileVerifier {
 
 /// Splits the payload of a block's record.
 pub(crate) fn decode_block_record(payload: &[u8]) -> LedgerResult<(LedgerBlock, &[u8])> {
-    let mut reader = ByteReader::new(payload, "record of a block");
+    let mut reader = CanonicalReader::new(payload, "record of a block");
     let block = LedgerBlock::decode(reader.bytes()?)?;
     let vote = reader.bytes()?;
     reader.end()?;
@@ -62,7 +62,7 @@ pub(crate) fn decode_block_record(payload: &[u8]) -> LedgerResult<(LedgerBlock, 
 
 /// The votes of a record.
 pub(crate) fn decode_votes_record(payload: &[u8]) -> LedgerResult<Vec<Vec<u8>>> {
-    let mut reader = ByteReader::new(payload, "record of votes");
+    let mut reader = CanonicalReader::new(payload, "record of votes");
     let mut votes = Vec::new();
     for _ in 0..reader.count()? {
         votes.push(reader.bytes()?.to_vec());

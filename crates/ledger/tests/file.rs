@@ -4,7 +4,7 @@
 mod products;
 
 use ankerdb_ledger::block::{BlockHeader, LedgerBlock, SuccessBits, leaves};
-use ankerdb_ledger::bytes::ByteWriter;
+use ankerdb_ledger::bytes::CanonicalWriter;
 use ankerdb_ledger::chain::LedgerChain;
 use ankerdb_ledger::error::LedgerError;
 use ankerdb_ledger::file::{LedgerFile, RecordKind, visit_records};
@@ -86,12 +86,12 @@ impl Writer {
 
     fn append_block(&mut self, block: &LedgerBlock) {
         let vote = self.vote(0, &block.header);
-        let record = ByteWriter::default().bytes(&block.encode()).bytes(&vote).finish();
+        let record = CanonicalWriter::default().bytes(&block.encode()).bytes(&vote).finish();
         self.file.append(RecordKind::Block, &record).expect("a record");
     }
 
     fn append_votes(&mut self, votes: &[Vec<u8>]) {
-        let mut writer = ByteWriter::default();
+        let mut writer = CanonicalWriter::default();
         writer.count(votes.len());
         for vote in votes {
             writer.bytes(vote);
