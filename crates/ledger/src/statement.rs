@@ -40,7 +40,8 @@ pub struct PortableStatement {
 /// Functions that do the same in all databases.
 const FUNCTIONS: [&str; 2] = ["coalesce", "nullif"];
 
-/// How deep parentheses may be, and how many operators a statement may have: each database runs out of its stack at another depth.
+/// How deep parentheses may be, and how many operators a statement may have: each database runs out of its stack at another
+/// depth.
 const DEPTH_MAX: usize = 32;
 const OPERATORS_MAX: usize = 500;
 

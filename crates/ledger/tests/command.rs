@@ -1,5 +1,5 @@
-//! The command as a process: the demonstration end to end, then what a stranger does with the files that it has left; and what is
-//! left when it is killed.
+//! The command as a process: the demonstration end to end, then what a stranger does with the files that it has left; and
+//! what is left when it is killed.
 
 mod products;
 

@@ -1,5 +1,5 @@
-//! Where a member's database is, as one word of a command line: `postgresql://user@host:5432/database`, with `mariadb` or `ankerdb` in place
-//! of `postgresql` for the other products.
+//! Where a member's database is, as one word of a command line: `postgresql://user@host:5432/database`, with `mariadb` or
+//! `ankerdb` in place of `postgresql` for the other products.
 
 use super::ankerdb::AnkerDbMember;
 use super::connection::DatabaseAddress;
