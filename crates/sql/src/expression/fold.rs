@@ -10,6 +10,7 @@
 use super::evaluate::Context;
 use super::{Expression, Function, document, evaluate};
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
+use ankerdb_value::cast;
 use std::cell::RefCell;
 
 thread_local! {

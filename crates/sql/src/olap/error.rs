@@ -180,6 +180,11 @@ fn from_plan_message(message: &str) -> Error {
     if lower.contains("not allowed in the where clause") {
         return Error::new(SqlState::GroupingError, "aggregate functions are not allowed in WHERE");
     }
+    from_phrase(first_line, &lower)
+}
+
+/// Sentences that are told by a phrase in them.
+fn from_phrase(first_line: String, lower: &str) -> Error {
     let is_about = |words: &[&str]| words.iter().any(|words| lower.contains(words));
     let is_condition = is_about(&[
         "predicate must be",
