@@ -123,7 +123,7 @@ impl Typing<'_> {
         match plan {
             LogicalPlan::Distinct(Distinct::All(rows)) => {
                 let rows = self.operand(Arc::unwrap_or_clone(rows))?;
-                self.node(LogicalPlan::Distinct(Distinct::All(Arc::new(rows))))
+                Ok(LogicalPlan::Distinct(Distinct::All(Arc::new(rows))))
             }
             LogicalPlan::SubqueryAlias(mut alias) => {
                 alias.input = Arc::new(self.plan(Arc::unwrap_or_clone(alias.input))?);
