@@ -7,22 +7,22 @@ pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
 /// A step that a control takes out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ProofStep {
     Row(RowStep),
 }
 
 thread_local! {
-    static TAKEN_OUT: Cell<Option<Step>> = const { Cell::new(None) };
+    static TAKEN_OUT: Cell<Option<ProofStep>> = const { Cell::new(None) };
 }
 
 /// Whether this thread is to leave the step out.
-pub(crate) fn weakened(step: Step) -> bool {
+pub(crate) fn weakened(step: ProofStep) -> bool {
     TAKEN_OUT.get() == Some(step)
 }
 
 /// This thread leaves a step out from now on.
 pub(crate) fn take_out(step: Option<RowStep>) {
-    TAKEN_OUT.set(step.map(Step::Row));
+    TAKEN_OUT.set(step.map(ProofStep::Row));
 }
 
 /// A cell with loom's interface, without loom's checks.
