@@ -71,6 +71,9 @@ pub fn clear() -> Option<usize> {
 }
 
 /// A place that can fail with 53200.
+///
+/// # Errors
+/// The planned failure, if this is its place.
 #[cfg(debug_assertions)]
 pub fn reach(name: &'static str) -> Result<()> {
     step(name);
