@@ -17,6 +17,7 @@ use crate::genesis::Genesis;
 use crate::hash::LedgerHash;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"AnKerLdg";
@@ -207,7 +208,6 @@ impl LedgerFile {
         if end.torn_bytes > 0 {
             file.set_len(end.whole_bytes).and_then(|()| file.sync_all()).map_err(failed)?;
         }
-        file.seek(SeekFrom::Start(end.whole_bytes)).map_err(failed)?;
         Ok((LedgerFile { path: path.to_owned(), file, network, length: end.whole_bytes }, end))
     }
 
@@ -226,9 +226,10 @@ impl LedgerFile {
         }
         let header = record_header(kind.byte(), payload, place, &self.network);
         let record = [&header[..], payload].concat();
-        let written = self.file.write_all(&record).and_then(|()| self.file.sync_data());
+        // At its place, whatever an earlier failure has left behind: a record elsewhere would not be taken for one.
+        let written = self.file.write_all_at(&record, place).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
-            let _ = self.file.set_len(place).and_then(|()| self.file.seek(SeekFrom::Start(place)).map(drop));
+            let _ = self.file.set_len(place);
             return Err(LedgerError::file(&self.path, format!("a record could not be written: {error}")));
         }
         self.length += record.len() as u64;
