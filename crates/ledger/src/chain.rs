@@ -91,6 +91,19 @@ impl LedgerChain {
         Ok(CheckedOrder { order, transactions, numbers })
     }
 
+    /// Whether a proposal could be executed if it came alone in the next block.
+    ///
+    /// # Errors
+    /// [`LedgerError::Malformed`], [`LedgerError::Untrusted`] and [`LedgerError::Refused`] with what it would fail for.
+    pub fn check_alone(&self, proposal: &[u8]) -> LedgerResult<CheckedTransaction> {
+        self.check_proposal(proposal, true, &mut self.numbers.clone())
+    }
+
+    /// The number of a client's last transaction, or 0.
+    pub fn last_number(&self, client: &PublicKey) -> u64 {
+        self.numbers.get(client).copied().unwrap_or_default()
+    }
+
     fn check_proposal(
         &self,
         message: &[u8],
@@ -175,11 +188,17 @@ impl LedgerChain {
     /// Whether these votes make the header count. Returns how many members have voted for it.
     ///
     /// # Errors
-    /// [`LedgerError::Untrusted`] if a vote is not valid or not for this header; [`LedgerError::NoQuorum`] if they are too few.
+    /// [`LedgerError::Untrusted`] if a vote is not valid, not for this header or not of one round with the others;
+    /// [`LedgerError::NoQuorum`] if they are too few.
     pub fn check_votes(&self, header: &BlockHeader, votes: &[Vec<u8>]) -> LedgerResult<usize> {
         let mut members = BTreeSet::new();
+        let mut round = None;
         for message in votes {
             let vote = Vote::verify(message, &self.genesis, &self.network)?;
+            if *round.get_or_insert(vote.round) != vote.round {
+                let reason = format!("block {}: its votes are of several rounds", header.height);
+                return Err(LedgerError::Untrusted(reason));
+            }
             if vote.header != *header {
                 let name = &self.genesis.members[vote.member as usize].name;
                 let reason = format!("block {}: the vote of \"{name}\" is for another one", header.height);

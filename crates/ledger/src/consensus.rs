@@ -1,14 +1,16 @@
 //! Counting votes (section 4.5.4): a block counts if as many members as the policy asks for have the same LedgerBlockHash.
 //! Votes carry the whole header, so those that differ say in what.
 //!
-//! A member is counted once, with its vote of the latest round. One that signs two votes in one round is not counted at all,
-//! and is named; so is a message that is not a valid vote for this block.
+//! A quorum is one of votes of a single round. An honest member votes once in a round, and votes in the next one only if it has
+//! seen that no header can get a quorum in this one any more ([`VoteCount::round`]); so no two headers of one height get a quorum
+//! as long as the members that two quorums share are honest, whatever messages are lost and whichever members stop. A member
+//! that signs two votes in one round is not counted at all, and is named; so is a message that is not a valid vote for this block.
 
 use crate::block::BlockHeader;
 use crate::genesis::Genesis;
 use crate::hash::LedgerHash;
 use crate::message::Vote;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A member that has something else than the others.
 #[derive(Debug, Clone)]
@@ -36,13 +38,18 @@ pub struct VoteCount {
     pub faults: Vec<String>,
     /// Members without a vote.
     pub silent: Vec<String>,
+    /// The round in which members vote now: in none of those before can a header get a quorum any more.
+    pub round: u32,
 }
+
+/// The votes of one round by member; a member that has signed two has none.
+type RoundVotes<'a> = BTreeMap<usize, (Vote, &'a Vec<u8>)>;
 
 /// Counts signed votes on the block of a height.
 pub fn count_votes(genesis: &Genesis, network: &LedgerHash, height: u64, messages: &[Vec<u8>]) -> VoteCount {
-    let mut count = VoteCount::default();
-    let mut latest: BTreeMap<usize, (Vote, &Vec<u8>)> = BTreeMap::new();
-    let mut twice = Vec::new();
+    let mut count = VoteCount { round: 1, ..VoteCount::default() };
+    let mut rounds: BTreeMap<u32, RoundVotes<'_>> = BTreeMap::new();
+    let mut twice = BTreeSet::new();
     for message in messages {
         let vote = match Vote::verify(message, genesis, network) {
             Ok(vote) => vote,
@@ -60,46 +67,64 @@ pub fn count_votes(genesis: &Genesis, network: &LedgerHash, height: u64, message
             ));
             continue;
         }
-        match latest.get(&member) {
-            Some((other, _)) if other.round == vote.round && other.header != vote.header => {
-                count
-                    .faults
-                    .push(format!("\"{name}\" has signed two votes on block {height}: neither counts"));
-                twice.push(member);
+        let round = rounds.entry(vote.round).or_default();
+        match round.get(&member) {
+            Some((other, _)) if other.header != vote.header => {
+                let fault = format!("\"{name}\" has signed two votes on block {height}: neither counts");
+                if twice.insert(member) {
+                    count.faults.push(fault);
+                }
             }
-            Some((other, _)) if other.round >= vote.round => {}
-            _ => drop(latest.insert(member, (vote, message))),
+            _ => drop(round.insert(member, (vote, message))),
         }
     }
-    latest.retain(|member, _| !twice.contains(member));
-    let is_silent = |member: &usize| !latest.contains_key(member) && !twice.contains(member);
+    for round in rounds.values_mut() {
+        round.retain(|member, _| !twice.contains(member));
+    }
+    let has_voted = |member: &usize| rounds.values().any(|round| round.contains_key(member));
+    let is_silent = |member: &usize| !has_voted(member) && !twice.contains(member);
     let silent = (0..genesis.members.len()).filter(is_silent);
     count.silent = silent.map(|member| genesis.members[member].name.clone()).collect();
-    decide(genesis, &latest, &mut count);
+    while rounds.get(&count.round).is_some_and(|round| is_without_quorum(genesis, round)) {
+        count.round += 1;
+    }
+    decide(genesis, &rounds, &mut count);
     count
 }
 
-fn decide(genesis: &Genesis, latest: &BTreeMap<usize, (Vote, &Vec<u8>)>, count: &mut VoteCount) {
+/// The largest group of equal votes; among equals that of the first member, so that all name the same one.
+fn largest_group(round: &RoundVotes<'_>) -> Vec<usize> {
     let mut groups: BTreeMap<LedgerHash, Vec<usize>> = BTreeMap::new();
-    for (member, (vote, _)) in latest {
+    for (member, (vote, _)) in round {
         groups.entry(vote.header.hash()).or_default().push(*member);
     }
-    // The largest group; among equals that of the first member, so that all name the same one.
-    let largest = groups.values().max_by_key(|members| (members.len(), std::cmp::Reverse(members[0])));
-    let Some(largest) = largest else { return };
-    let header = latest[&largest[0]].0.header.clone();
-    for (member, (vote, message)) in latest {
-        if vote.header == header {
-            count.votes.push((*member, (*message).clone()));
-        } else {
-            let differences = vote.header.differences(&header);
-            let name = genesis.members[*member].name.clone();
-            count.dissents.push(Dissent { member: *member, name, header: vote.header.clone(), differences });
-        }
+    let largest = groups.into_values().max_by_key(|members| (members.len(), std::cmp::Reverse(members[0])));
+    largest.unwrap_or_default()
+}
+
+/// Whether no header can get a quorum in a round any more, whatever the members vote whose vote is not known.
+fn is_without_quorum(genesis: &Genesis, round: &RoundVotes<'_>) -> bool {
+    let unknown = genesis.members.len() - round.len();
+    largest_group(round).len() + unknown < genesis.quorum
+}
+
+fn decide(genesis: &Genesis, rounds: &BTreeMap<u32, RoundVotes<'_>>, count: &mut VoteCount) {
+    let mut latest = RoundVotes::new();
+    for round in rounds.values() {
+        latest.extend(round.iter().map(|(member, (vote, message))| (*member, (vote.clone(), *message))));
     }
-    if largest.len() >= genesis.quorum {
-        count.winner = Some(header);
+    let won = rounds.values().find(|round| largest_group(round).len() >= genesis.quorum);
+    let counted = won.unwrap_or(&latest);
+    let Some(first) = largest_group(counted).first().copied() else { return };
+    let header = counted[&first].0.header.clone();
+    let equal = counted.iter().filter(|(_, (vote, _))| vote.header == header);
+    count.votes = equal.map(|(member, (_, message))| (*member, (*message).clone())).collect();
+    for (member, (vote, _)) in latest.iter().filter(|(_, (vote, _))| vote.header != header) {
+        let differences = vote.header.differences(&header);
+        let name = genesis.members[*member].name.clone();
+        count.dissents.push(Dissent { member: *member, name, header: vote.header.clone(), differences });
     }
+    count.winner = won.map(|_| header);
 }
 
 impl VoteCount {

@@ -67,15 +67,33 @@ fn a_member_that_votes_twice_in_a_round_is_not_counted_and_named() {
     let all = members(3, 2);
     let count = all.count(&[all.vote(0, 1, 4), all.vote(1, 1, 4), all.vote(1, 1, 9), all.vote(2, 1, 9)]);
     assert!(count.winner.is_none() && count.faults[0].contains("\"org1\" has signed two votes"), "{count:?}");
-    // An equal vote is no second one, and one of a later round replaces it.
-    let count = all.count(&[
-        all.vote(0, 1, 4),
-        all.vote(1, 1, 9),
-        all.vote(1, 1, 9),
-        all.vote(1, 2, 4),
-        all.vote(1, 1, 9),
-    ]);
+    // An equal vote is no second one.
+    let count = all.count(&[all.vote(0, 1, 4), all.vote(1, 1, 4), all.vote(1, 1, 4)]);
     assert!(count.winner.is_some() && count.faults.is_empty(), "{count:?}");
+}
+
+#[test]
+fn a_quorum_is_of_one_round_and_the_next_begins_when_this_one_cannot_have_one() {
+    let all = members(3, 2);
+    let mut votes = vec![all.vote(0, 1, 4)];
+    assert_eq!(all.count(&votes).round, 1);
+    // The third member may still vote as either.
+    votes.push(all.vote(1, 1, 9));
+    assert_eq!(all.count(&votes).round, 1);
+    votes.push(all.vote(2, 1, 8));
+    assert_eq!(all.count(&votes).round, 2);
+    // The vote of the first round and that of the second are no quorum together.
+    votes.push(all.vote(1, 2, 4));
+    let count = all.count(&votes);
+    assert!(count.winner.is_none() && count.round == 2, "{count:?}");
+    votes.push(all.vote(0, 2, 4));
+    assert_eq!(all.count(&votes).winner, Some(all.header(4)));
+    // A quorum of an earlier round stays one, whatever its members sign afterwards.
+    let changed = [all.vote(0, 1, 4), all.vote(1, 1, 4), all.vote(1, 2, 9), all.vote(2, 2, 9)];
+    assert_eq!(all.count(&changed).winner, Some(all.header(4)));
+    // All-3: one that differs ends the round, whether the third has voted or not.
+    let all = members(3, 3);
+    assert_eq!(all.count(&[all.vote(0, 1, 4), all.vote(1, 1, 9)]).round, 2);
 }
 
 #[test]

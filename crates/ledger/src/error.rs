@@ -34,6 +34,13 @@ pub enum LedgerError {
     NoQuorum(String),
     /// A program or a file that is needed is not there.
     Missing(String),
+    /// Another process has not answered, or has refused.
+    Process {
+        /// Which one.
+        name: String,
+        /// What it has said, or why it could not be reached.
+        message: String,
+    },
 }
 
 impl LedgerError {
@@ -51,6 +58,7 @@ impl fmt::Display for LedgerError {
         match self {
             LedgerError::Database { member, message } => write!(to, "database of {member}: {message}"),
             LedgerError::File { path, message } => write!(to, "{}: {message}", path.display()),
+            LedgerError::Process { name, message } => write!(to, "\"{name}\": {message}"),
             LedgerError::Malformed(message) => write!(to, "malformed: {message}"),
             LedgerError::Untrusted(message)
             | LedgerError::Refused(message)

@@ -130,15 +130,30 @@ impl OrderedBlock {
                 format!("an order is signed by {}, which is not the ordering service", verified.signer);
             return Err(LedgerError::Untrusted(reason));
         }
-        let mut reader = CanonicalReader::new(verified.payload, "order");
-        let (own, height) = (reader.hash()?, reader.u64()?);
+        let order = OrderedBlock::read(verified.payload)?;
+        same_network(&order.network, network, "block")?;
+        Ok(order)
+    }
+
+    /// Reads a signed order whose signature was verified before.
+    ///
+    /// # Errors
+    /// [`LedgerError::Malformed`].
+    pub fn decode(message: &[u8]) -> LedgerResult<OrderedBlock> {
+        let mut reader = CanonicalReader::new(message, "order");
+        let _signer: [u8; 32] = reader.array()?;
+        OrderedBlock::read(reader.bytes()?)
+    }
+
+    fn read(payload: &[u8]) -> LedgerResult<OrderedBlock> {
+        let mut reader = CanonicalReader::new(payload, "order");
+        let (network, height) = (reader.hash()?, reader.u64()?);
         let mut proposals = Vec::new();
         for _ in 0..reader.count()? {
             proposals.push(reader.bytes()?.to_vec());
         }
         reader.end()?;
-        same_network(&own, network, "block")?;
-        Ok(OrderedBlock { network: own, height, proposals })
+        Ok(OrderedBlock { network, height, proposals })
     }
 
     /// The hash of what was ordered.

@@ -106,8 +106,10 @@ impl LedgerNetwork {
     /// # Errors
     /// Those of [`LedgerNetwork::commit_block`].
     pub fn commit_orders(&mut self, orders: &[Vec<u8>]) -> LedgerResult<BlockReport> {
-        let executed =
-            in_parallel(&mut self.organizations, |at, organization| organization.execute(&orders[at]));
+        let round = self.organizations.iter().map(Organization::next_round).max().unwrap_or(1);
+        let execute =
+            |at: usize, organization: &mut Organization| organization.execute_in(&orders[at], round);
+        let executed = in_parallel(&mut self.organizations, execute);
         let mut lost: Vec<(usize, LedgerError)> = Vec::new();
         let mut votes = Vec::new();
         for (at, vote) in executed.into_iter().enumerate() {

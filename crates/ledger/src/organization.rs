@@ -50,6 +50,19 @@ pub enum Decision {
     Undecided(VoteCount),
 }
 
+/// What an organization has voted for and has no quorum for yet.
+#[derive(Debug, Clone)]
+pub struct OwnVote {
+    /// The signed order that was executed.
+    pub order: Vec<u8>,
+    /// What came of it.
+    pub header: BlockHeader,
+    /// In which round.
+    pub round: u32,
+    /// The signed vote.
+    pub message: Vec<u8>,
+}
+
 /// An organization at work.
 pub struct Organization {
     pub(crate) place: u32,
@@ -58,8 +71,8 @@ pub struct Organization {
     pub(crate) file: LedgerFile,
     pub(crate) chain: LedgerChain,
     pub(crate) states: TableStates,
-    /// Height and round of the last vote.
-    voted: (u64, u32),
+    /// The last vote, while its block has no quorum.
+    own_vote: Option<OwnVote>,
     /// Whether the file has blocks that the database may not have.
     pub(crate) is_behind: bool,
     executed: Option<ExecutedBlock>,
@@ -92,10 +105,13 @@ impl Organization {
     pub fn open(path: &Path, keys: KeyPair, member: Box<dyn Member>) -> LedgerResult<Organization> {
         let mut verifier = FileVerifier::default();
         let (file, _) = LedgerFile::open(path, &mut |kind, payload, _| verifier.record(kind, payload))?;
-        let voted = verifier
-            .prepared
-            .as_ref()
-            .map_or((0, 0), |prepared| (prepared.vote.header.height, prepared.vote.round));
+        let own_vote = verifier.prepared.take().map(|prepared| OwnVote {
+            order: prepared.block.order,
+            header: prepared.block.header,
+            round: prepared.vote.round,
+            // Signatures are a function of the key and the bytes: this is the message that may have left before the stop.
+            message: prepared.vote.sign(&keys),
+        });
         let chain = verifier.chain()?.clone();
         let members = &chain.genesis.members;
         let Some(place) = members.iter().position(|member| member.key == keys.public()) else {
@@ -113,7 +129,7 @@ impl Organization {
             member,
             file,
             states: TableStates::default(),
-            voted,
+            own_vote,
             is_behind: false,
             executed: None,
             last: None,
@@ -207,12 +223,104 @@ impl Organization {
         Ok(differing)
     }
 
-    /// Executes an order without committing it, and votes. The block and the vote are in the file before the vote is returned.
+    /// What it has voted for at the height after its last block, if it has.
+    pub fn own_vote(&self) -> Option<&OwnVote> {
+        self.own_vote.as_ref()
+    }
+
+    /// The round after that of its last vote on the next block.
+    pub fn next_round(&self) -> u32 {
+        self.own_vote.as_ref().map_or(1, |vote| vote.round + 1)
+    }
+
+    /// Whether a block is executed and not yet committed.
+    pub fn has_open_block(&self) -> bool {
+        self.executed.is_some()
+    }
+
+    /// Whether the tables are those that the last block certifies, by what was read or followed.
+    pub fn is_sound(&self) -> bool {
+        !self.is_behind && self.suspects.is_empty()
+    }
+
+    /// Executes an order without committing it, and votes in its next round. Members that do not share a process agree about
+    /// rounds first, and use [`Organization::execute_in`].
     ///
     /// # Errors
-    /// [`LedgerError::Untrusted`] if the order is not one for the next block; [`LedgerError::Database`] and
-    /// [`LedgerError::File`]. The database is as before.
+    /// Those of [`Organization::execute_in`].
     pub fn execute(&mut self, order: &[u8]) -> LedgerResult<Vec<u8>> {
+        self.execute_in(order, self.next_round())
+    }
+
+    /// Executes an order without committing it, and votes in a round. The block and the vote are in the file before the vote is
+    /// returned. The caller has seen that the rounds before cannot have a quorum any more.
+    ///
+    /// # Errors
+    /// [`LedgerError::Untrusted`] if the order is not one for the next block, or it has voted in this round or a later one;
+    /// [`LedgerError::Database`] and [`LedgerError::File`]. The database is as before.
+    pub fn execute_in(&mut self, order: &[u8], round: u32) -> LedgerResult<Vec<u8>> {
+        if round < self.next_round() {
+            let reason = format!("it has voted in round {}, and votes once in each", self.next_round() - 1);
+            return Err(LedgerError::Untrusted(reason));
+        }
+        let executed = self.try_execute(order)?;
+        let vote = self.sign_vote(&executed.block, round);
+        let recorded = append_block(&mut self.file, &executed.block, &vote.message);
+        self.executed = Some(executed);
+        recorded.inspect_err(|_| self.abandon())?;
+        let message = vote.message.clone();
+        self.own_vote = Some(vote);
+        Ok(message)
+    }
+
+    /// Executes the order of its vote again, after a stop or a rollback, so that it can commit if the vote wins. Without
+    /// effect where the block is open. Says whether it came to the header that the vote is for; if not the vote stands, and
+    /// the block is rolled back.
+    ///
+    /// # Errors
+    /// Those of [`Organization::execute_in`].
+    pub fn resume(&mut self) -> LedgerResult<bool> {
+        let Some(vote) = self.own_vote.clone() else { return Ok(false) };
+        if self.executed.is_some() {
+            return Ok(true);
+        }
+        let executed = self.try_execute(&vote.order)?;
+        let is_equal = executed.block.header == vote.header;
+        self.executed = Some(executed);
+        if !is_equal {
+            self.abandon();
+        }
+        Ok(is_equal)
+    }
+
+    /// Executes the next block that others have certified, and commits it if it has the effects that they have voted for. Says
+    /// whether it has; if not it stays open, so that a repair has less to do.
+    ///
+    /// # Errors
+    /// [`LedgerError::Untrusted`] and [`LedgerError::NoQuorum`] if it is not certified; [`LedgerError::Database`] and
+    /// [`LedgerError::File`].
+    pub fn adopt_by_execution(&mut self, certified: &CertifiedBlock) -> LedgerResult<bool> {
+        let (block, votes) = certified;
+        let checked = self.chain.check(&block.order)?;
+        self.chain.check_header(&checked, &block.header)?;
+        self.chain.check_votes(&block.header, votes)?;
+        if self.executed.as_ref().is_none_or(|executed| executed.block.header != block.header) {
+            let executed = self.try_execute(&block.order)?;
+            let is_equal = executed.block.header == block.header;
+            self.executed = Some(executed);
+            if !is_equal {
+                return Ok(false);
+            }
+        }
+        if self.own_vote.as_ref().is_none_or(|vote| vote.header != block.header) {
+            let vote = self.sign_vote(block, self.next_round());
+            append_block(&mut self.file, block, &vote.message).inspect_err(|_| self.abandon())?;
+            self.own_vote = Some(vote);
+        }
+        self.commit_open_block(votes).map(|()| true)
+    }
+
+    fn try_execute(&mut self, order: &[u8]) -> LedgerResult<ExecutedBlock> {
         self.abandon();
         if self.is_behind {
             let reason =
@@ -221,18 +329,13 @@ impl Organization {
         }
         let checked = self.chain.check(order)?;
         let executed = execute_on(self.member.as_mut(), &self.chain, self.states.clone(), checked, order);
-        let executed = executed.inspect_err(|_| drop(self.member.rollback()))?;
-        let vote = self.vote_for(&executed.block.header);
-        self.executed = Some(executed);
-        let executed = self.executed.as_ref().expect("it was put there");
-        let recorded = append_block(&mut self.file, &executed.block, &vote);
-        recorded.inspect_err(|_| self.abandon()).map(|()| vote)
+        executed.inspect_err(|_| drop(self.member.rollback()))
     }
 
-    fn vote_for(&mut self, header: &BlockHeader) -> Vec<u8> {
-        let round = if self.voted.0 == header.height { self.voted.1 + 1 } else { 1 };
-        self.voted = (header.height, round);
-        Vote { member: self.place, round, header: header.clone() }.sign(&self.keys)
+    fn sign_vote(&self, block: &LedgerBlock, round: u32) -> OwnVote {
+        let header = block.header.clone();
+        let message = Vote { member: self.place, round, header: header.clone() }.sign(&self.keys);
+        OwnVote { order: block.order.clone(), header, round, message }
     }
 
     /// Whether an executed block is open; it is not any more then, and the database's transaction is the caller's.
@@ -268,16 +371,22 @@ impl Organization {
             return Ok(Decision::Outvoted(count));
         }
         let votes: Vec<Vec<u8>> = count.votes.iter().map(|(_, vote)| vote.clone()).collect();
-        append_votes(&mut self.file, &votes).inspect_err(|_| self.abandon())?;
-        let executed = self.executed.take().expect("it was compared with the winner");
+        self.commit_open_block(&votes)?;
+        Ok(Decision::Committed(count))
+    }
+
+    /// Commits the executed block, whose quorum these votes are, after they are in the file.
+    fn commit_open_block(&mut self, votes: &[Vec<u8>]) -> LedgerResult<()> {
+        append_votes(&mut self.file, votes).inspect_err(|_| self.abandon())?;
+        let executed = self.executed.take().expect("the caller has compared it with the winner");
         self.chain.advance(&executed.checked, &executed.block.header);
-        self.is_behind = true;
+        (self.is_behind, self.own_vote) = (true, None);
         // Where even the rollback fails the connection is gone, and the database rolls back by itself.
-        self.member.commit(height).inspect_err(|_| drop(self.member.rollback()))?;
+        self.member.commit(self.chain.height).inspect_err(|_| drop(self.member.rollback()))?;
         self.is_behind = false;
         self.states = executed.states.clone();
         self.last = Some(executed);
-        Ok(Decision::Committed(count))
+        Ok(())
     }
 
     /// Puts a block that others have certified into the file; the caller has verified it, and commits its rows.
@@ -286,10 +395,11 @@ impl Organization {
         (block, votes): &CertifiedBlock,
         checked: &CheckedOrder,
     ) -> LedgerResult<()> {
-        let vote = self.vote_for(&block.header);
-        append_block(&mut self.file, block, &vote)?;
+        let vote = self.sign_vote(block, self.next_round());
+        append_block(&mut self.file, block, &vote.message)?;
         append_votes(&mut self.file, votes)?;
         self.chain.advance(checked, &block.header);
+        self.own_vote = None;
         Ok(())
     }
 }
@@ -309,7 +419,10 @@ fn append_votes(file: &mut LedgerFile, votes: &[Vec<u8>]) -> LedgerResult<()> {
 }
 
 /// What the rows of all tables add up to, read from the database.
-pub(crate) fn scan_states(member: &mut dyn Member, chain: &LedgerChain) -> LedgerResult<TableStates> {
+///
+/// # Errors
+/// [`LedgerError::Database`].
+pub fn scan_states(member: &mut dyn Member, chain: &LedgerChain) -> LedgerResult<TableStates> {
     let mut states = TableStates::default();
     for table in chain.tables.values() {
         states.define(table.clone());

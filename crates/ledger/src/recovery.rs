@@ -74,24 +74,98 @@ fn show_row(rows: &BTreeMap<Vec<u8>, Vec<Content>>, key: &[u8]) -> String {
     shown.map_or("no row".to_owned(), |row| format!("({row})"))
 }
 
+/// Keys and hashes of a table's rows.
+pub type RowHashes = Vec<(Vec<u8>, LedgerHash)>;
+
+/// Rows of a table that a donor has and another member has differently.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DonatedRows {
+    /// Of which table.
+    pub table: String,
+    /// How many rows were compared.
+    pub compared: usize,
+    /// The keys of those that differ.
+    pub keys: Vec<Vec<u8>>,
+    /// The donor's rows with these keys; keys without a row are to be deleted.
+    pub rows: Vec<Vec<Content>>,
+}
+
+/// What a donor answers to the hashes of another member's rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Donation {
+    /// The block after which its tables are what it compared.
+    pub height: u64,
+    /// By table.
+    pub tables: Vec<DonatedRows>,
+}
+
+/// A member whose rows and blocks another one takes over, in this process or behind a network. Nothing that it says is believed.
+pub trait Donor {
+    /// Its name, for people.
+    fn name(&self) -> String;
+
+    /// Its blocks above a height up to another one, at least the next one if it has that. They are not verified.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] or what its transport says.
+    fn certified_blocks(&mut self, above: u64, to: u64) -> LedgerResult<Vec<CertifiedBlock>>;
+
+    /// Compares its rows with those of another member.
+    ///
+    /// # Errors
+    /// [`LedgerError::Database`] or what its transport says.
+    fn compare(&mut self, own: &BTreeMap<String, RowHashes>) -> LedgerResult<Donation>;
+}
+
+impl Donor for Organization {
+    fn name(&self) -> String {
+        Organization::name(self).to_owned()
+    }
+
+    fn certified_blocks(&mut self, above: u64, to: u64) -> LedgerResult<Vec<CertifiedBlock>> {
+        let mut found = Vec::new();
+        visit_blocks(self.path(), above, &mut |certified| {
+            found.extend(Some(certified).filter(|(block, _)| block.header.height <= to));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// A block that is open is rolled back: the rows are those after the last block.
+    fn compare(&mut self, own: &BTreeMap<String, RowHashes>) -> LedgerResult<Donation> {
+        self.abandon();
+        let mut tables = Vec::new();
+        for table in self.chain.tables.values() {
+            let others = own.get(&table.name).map_or(&[][..], Vec::as_slice);
+            let (compared, keys) = differences(others, &self.member.scan(table)?);
+            let rows = if keys.is_empty() { Vec::new() } else { self.member.read(table, &keys)? };
+            tables.push(DonatedRows { table: table.name.clone(), compared, keys, rows });
+        }
+        Ok(Donation { height: self.chain.height, tables })
+    }
+}
+
 /// Makes the rows of one table those of the donor, inside of an open block.
 fn repair_table(
     own: &mut dyn Member,
-    donor: &mut dyn Member,
     table: &SharedTable,
+    donated: &DonatedRows,
     report: &mut RecoveryReport,
 ) -> LedgerResult<()> {
-    let (rows, keys) = differences(&own.scan(table)?, &donor.scan(table)?);
-    report.rows += rows;
+    report.rows += donated.compared;
+    let DonatedRows { keys, rows, .. } = donated;
     if keys.is_empty() {
         return Ok(());
     }
-    let by_key = |rows: Vec<Vec<Content>>| rows.into_iter().map(|row| (table.key_bytes(&row), row)).collect();
-    let was: BTreeMap<Vec<u8>, Vec<Content>> = by_key(own.read(table, &keys)?);
-    let is: BTreeMap<Vec<u8>, Vec<Content>> = by_key(donor.read(table, &keys)?);
-    let rows: Vec<Vec<Content>> = is.values().cloned().collect();
-    own.repair(table, &keys, &rows)?;
-    for key in &keys {
+    if rows.iter().any(|row| row.len() != table.columns.len()) {
+        return Err(LedgerError::Malformed(format!("a row for \"{}\" has other columns", table.name)));
+    }
+    let by_key = |rows: &[Vec<Content>]| {
+        rows.iter().map(|row| (table.key_bytes(row), row.clone())).collect::<BTreeMap<_, _>>()
+    };
+    let (was, is) = (by_key(&own.read(table, keys)?), by_key(rows));
+    own.repair(table, keys, rows)?;
+    for key in keys {
         report.repaired.push(RepairedRow {
             table: table.name.clone(),
             key: show_key(key, Some(table)),
@@ -105,62 +179,92 @@ fn repair_table(
 /// The tables of a member after those of a donor were taken over inside of an open block, if they add up to a certified state.
 fn transfer(
     own: &mut dyn Member,
-    donor: &mut dyn Member,
+    donated: &Donation,
     chain: &LedgerChain,
-    state: LedgerHash,
+    donor: &str,
 ) -> LedgerResult<(RecoveryReport, TableStates)> {
     let mut report = RecoveryReport::default();
-    for table in chain.tables.values() {
-        repair_table(own, donor, table, &mut report)?;
+    for donated in &donated.tables {
+        let Some(table) = chain.tables.get(&donated.table) else {
+            return Err(LedgerError::Malformed(format!("rows for \"{}\", no shared table", donated.table)));
+        };
+        repair_table(own, table, donated, &mut report)?;
     }
     // What was changed behind the ledger's back may have left digests.
     own.take_changes()?;
     let states = scan_states(own, chain)?;
-    if states.hash() != state {
-        let (have, need) = (states.hash().short(), state.short());
-        let reason = format!(
-            "the rows of {} add up to {have}, and block {} certifies {need}",
-            donor.system(),
-            chain.height
-        );
+    if chain.state != Some(states.hash()) {
+        let (have, need) = (states.hash().short(), chain.state.unwrap_or_default().short());
+        let reason =
+            format!("the rows of {donor} add up to {have}, and block {} certifies {need}", chain.height);
         return Err(LedgerError::Untrusted(reason));
     }
     Ok((report, states))
 }
 
-/// Blocks of a donor that are not in a chain yet, verified, and the chain with them.
-fn missing_blocks(
-    chain: &LedgerChain,
-    donor: &Organization,
-) -> LedgerResult<(Vec<(CertifiedBlock, CheckedOrder)>, LedgerChain)> {
-    let mut chain = chain.clone();
-    let mut missing = Vec::new();
-    visit_blocks(donor.path(), chain.height, &mut |certified| {
-        let (block, votes) = &certified;
-        let checked = chain.check(&block.order)?;
-        chain.check_header(&checked, &block.header)?;
-        chain.check_votes(&block.header, votes)?;
-        chain.advance(&checked, &block.header);
-        missing.push((certified, checked));
+/// Blocks of a donor that are not in a chain yet, verified.
+#[derive(Default)]
+struct MissingBlocks(Vec<(CertifiedBlock, CheckedOrder)>);
+
+impl MissingBlocks {
+    /// Takes over the blocks up to a height, and brings the chain there.
+    fn fetch(&mut self, chain: &mut LedgerChain, donor: &mut dyn Donor, to: u64) -> LedgerResult<()> {
+        while chain.height < to {
+            let blocks = donor.certified_blocks(chain.height, to)?;
+            if blocks.is_empty() {
+                return Ok(());
+            }
+            for certified in blocks {
+                let (block, votes) = &certified;
+                let checked = chain.check(&block.order)?;
+                chain.check_header(&checked, &block.header)?;
+                chain.check_votes(&block.header, votes)?;
+                chain.advance(&checked, &block.header);
+                self.0.push((certified, checked));
+            }
+        }
         Ok(())
-    })?;
-    Ok((missing, chain))
+    }
 }
 
 impl Organization {
+    /// Keys and hashes of all rows of the shared tables, those that an open block has changed included.
+    fn row_hashes(&mut self) -> LedgerResult<BTreeMap<String, RowHashes>> {
+        let mut found = BTreeMap::new();
+        for table in self.chain.tables.values() {
+            found.insert(table.name.clone(), self.member.scan(table)?);
+        }
+        Ok(found)
+    }
+
     /// Takes over the blocks that it has not, and the state after them, from a donor that has them. Without such blocks it
     /// repairs the rows that differ from what the last one certifies.
     ///
     /// # Errors
     /// [`LedgerError::Untrusted`] if the donor's blocks are not certified or its rows are not what they certify: nothing has
     /// changed then. [`LedgerError::Database`], [`LedgerError::File`].
-    pub fn recover_from_state(&mut self, donor: &mut Organization) -> LedgerResult<RecoveryReport> {
-        let (missing, chain) = missing_blocks(&self.chain, donor)?;
-        let Some(state) = chain.state else { return Ok(RecoveryReport::default()) };
+    pub fn recover_from_state(&mut self, donor: &mut dyn Donor) -> LedgerResult<RecoveryReport> {
+        let own_rows = self.row_hashes()?;
+        let donated = donor.compare(&own_rows)?;
+        if donated.height < self.chain.height {
+            let reason = format!("{} has {} blocks only", donor.name(), donated.height);
+            return Err(LedgerError::Missing(reason));
+        }
+        let (mut chain, mut missing) = (self.chain.clone(), MissingBlocks::default());
+        missing.fetch(&mut chain, donor, donated.height)?;
+        if chain.state.is_none() {
+            return Ok(RecoveryReport::default());
+        }
+        if chain.height != donated.height {
+            let reason = format!("{} has no block {} of those it names", donor.name(), chain.height + 1);
+            return Err(LedgerError::Untrusted(reason));
+        }
         let new_tables = chain.tables.values().filter(|table| !self.chain.tables.contains_key(&table.name));
         let new_tables: Vec<SharedTable> = new_tables.cloned().collect();
-        if !new_tables.is_empty() {
+        if !new_tables.is_empty() && self.has_open_block() {
+            // Tables are made outside of a block, and without it the rows are others than those that were compared.
             self.abandon();
+            return self.recover_from_state(donor);
         }
         for table in &new_tables {
             self.member.create_table(table)?;
@@ -169,17 +273,17 @@ impl Organization {
         if !self.take_open_block() {
             self.member.begin()?;
         }
-        let found = transfer(self.member.as_mut(), donor.member.as_mut(), &chain, state);
+        let found = transfer(self.member.as_mut(), &donated, &chain, &donor.name());
         let (mut report, states) = found.inspect_err(|_| drop(self.member.rollback()))?;
         self.is_behind = true;
-        for (certified, checked) in &missing {
+        for (certified, checked) in &missing.0 {
             self.adopt(certified, checked)?;
         }
         self.member.commit(self.chain.height)?;
         self.is_behind = false;
         self.states = states;
         self.suspects.clear();
-        report.adopted = missing.len() as u64;
+        report.adopted = missing.0.len() as u64;
         Ok(report)
     }
 
@@ -188,9 +292,11 @@ impl Organization {
     ///
     /// # Errors
     /// [`LedgerError::Untrusted`] with the first block that has not; the organization has to be opened again then.
-    pub fn recover_by_replay(&mut self, donor: &Organization) -> LedgerResult<RecoveryReport> {
+    pub fn recover_by_replay(&mut self, donor: &mut dyn Donor) -> LedgerResult<RecoveryReport> {
         self.abandon();
-        let (missing, _) = missing_blocks(&self.chain, donor)?;
+        let (mut ahead, mut missing) = (self.chain.clone(), MissingBlocks::default());
+        missing.fetch(&mut ahead, donor, u64::MAX)?;
+        let missing = missing.0;
         self.is_behind = true;
         self.member.begin()?;
         self.member.take_changes()?;

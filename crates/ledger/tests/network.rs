@@ -171,7 +171,7 @@ fn a_donor_whose_rows_are_not_certified_is_passed_over_and_writes_nothing() {
     demo.tamper(own, "UPDATE savings SET balance = 1 WHERE customer = 10", false).expect("tampering");
     demo.tamper(liar, "UPDATE savings SET balance = 2 WHERE customer = 11", false).expect("tampering");
     let error = demo.network.recover(own, &[liar]).expect("a recovery").expect_err("from a liar");
-    assert!(error.to_string().starts_with("the rows of MariaDB"), "{error}");
+    assert!(error.to_string().starts_with("the rows of mariadb"), "{error}");
     assert_eq!(demo.network.organizations[own].audit().expect("tables"), ["savings"]);
     let report = demo.network.recover(own, &[liar, honest]).expect("a recovery").expect("that succeeds");
     let [row] = &report.repaired[..] else { panic!("{report:?}") };

@@ -32,6 +32,14 @@ fn parse(text: &str) -> LedgerResult<(String, DatabaseAddress)> {
     parts().ok_or_else(|| LedgerError::Refused(format!("{form}; the password may be left out")))
 }
 
+/// Whether a text names a product and a place; nothing is connected.
+///
+/// # Errors
+/// [`LedgerError::Refused`] with the form that is expected.
+pub fn check(text: &str) -> LedgerResult<()> {
+    parse(text).map(drop)
+}
+
 /// Connects the member that a text names.
 ///
 /// # Errors
