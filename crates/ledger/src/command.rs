@@ -5,12 +5,17 @@ use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::member::address::open_member;
 use crate::message::{OrderedBlock, Proposal, ProposedStatement};
+use crate::node::config::BatchConfig;
+use crate::node::init::{FoundedOrganization, Founding, ORDERING_NAME};
+use crate::node::people::{self, LedgerClient};
+use crate::node::wire::StatusMessage;
 use crate::organization::scan_states;
 use crate::proof::{TransactionName, check, prove};
 use crate::recovery::RecoveryClass;
 use crate::verify::{verify_file, visit_blocks};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The exit code of a command that needs what is not installed.
 const SKIPPED: u8 = 3;
@@ -21,6 +26,30 @@ pub enum LedgerCommand {
     /// Three organizations over PostgreSQL, MariaDB and AnKerDB on this machine: Smallbank, a corrupted database, its repair,
     /// proofs
     Demo(DemoArguments),
+    /// Found a network: a folder for each party with its keys, certificates, configuration and the founding document
+    Init(InitArguments),
+    /// Run the process of a folder in the foreground: an organization's node, or the ordering server
+    Start {
+        /// The folder, as `init` has made it
+        folder: PathBuf,
+    },
+    /// Sign a transaction as a client, hand it to an organization, and wait until it is certified
+    Submit(SubmitArguments),
+    /// What the running node of an organization says: blocks, members, who consents, what was found
+    Status {
+        /// The organization's folder
+        folder: PathBuf,
+    },
+    /// Have the running node of an organization compare its tables with the ledger
+    Audit {
+        /// The organization's folder
+        folder: PathBuf,
+    },
+    /// Have the running node of an organization compare its tables with the ledger, and take over rows that differ
+    Repair {
+        /// The organization's folder
+        folder: PathBuf,
+    },
     /// Verify a ledger file: the chain, all signatures and quorums, without a database
     Verify {
         /// The ledger file
@@ -56,6 +85,54 @@ pub enum LedgerCommand {
         #[arg(long)]
         network: Option<String>,
     },
+}
+
+/// A network that is founded.
+#[derive(Debug, clap::Args)]
+pub struct InitArguments {
+    /// Where the folders of the parties go
+    folder: PathBuf,
+    /// The network's name
+    #[arg(long, default_value = "network")]
+    name: String,
+    /// An organization, as NAME@HOST:PORT=DATABASE; the database as postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or mariadb
+    /// or ankerdb in place of postgresql
+    #[arg(long = "organization", required = true)]
+    organizations: Vec<String>,
+    /// Where the ordering server listens, as HOST:PORT
+    #[arg(long)]
+    ordering: String,
+    /// A client's name
+    #[arg(long = "client", required = true)]
+    clients: Vec<String>,
+    /// How many organizations have to agree; by default more than half
+    #[arg(long)]
+    quorum: Option<usize>,
+    /// Transactions in a block, at most
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    block_size: u32,
+    /// How long a transaction waits for others, in milliseconds
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    block_wait_ms: u64,
+}
+
+/// A transaction that is submitted.
+#[derive(Debug, clap::Args)]
+pub struct SubmitArguments {
+    /// The client's folder
+    folder: PathBuf,
+    /// The statements, all or nothing
+    #[arg(required = true)]
+    statements: Vec<String>,
+    /// The organization to hand it to; by default one after the other
+    #[arg(long)]
+    at: Option<String>,
+    /// A number that was used before, to send that transaction again
+    #[arg(long)]
+    number: Option<u64>,
+    /// How long to wait, in seconds
+    #[arg(long, default_value_t = 60)]
+    wait: u64,
 }
 
 /// Settings of the demonstration.
@@ -131,6 +208,12 @@ impl LedgerCommand {
     fn try_run(self) -> LedgerResult<()> {
         match self {
             LedgerCommand::Demo(arguments) => run_demo(&arguments.settings()),
+            LedgerCommand::Init(arguments) => init(&arguments),
+            LedgerCommand::Start { folder } => people::start(&folder),
+            LedgerCommand::Submit(arguments) => submit(arguments),
+            LedgerCommand::Status { folder } => people::status(&folder).map(|status| print_status(&status)),
+            LedgerCommand::Audit { folder } => audit(&folder, false),
+            LedgerCommand::Repair { folder } => audit(&folder, true),
             LedgerCommand::Verify { file, network, database } => {
                 verify(&file, network.as_deref())?;
                 database.map_or(Ok(()), |database| verify_database(&file, &database))
@@ -144,6 +227,99 @@ impl LedgerCommand {
             }
             LedgerCommand::Check { proof, network } => check_proof(&proof, network.as_deref()),
         }
+    }
+}
+
+/// The organization of a word, NAME@HOST:PORT=DATABASE.
+fn founded(word: &str) -> LedgerResult<FoundedOrganization> {
+    let parts = word.split_once('=').and_then(|(party, database)| Some((party.split_once('@')?, database)));
+    let Some(((name, address), database)) = parts else {
+        let form = "NAME@HOST:PORT=DATABASE is expected";
+        return Err(LedgerError::Refused(format!("--organization {word}: {form}")));
+    };
+    Ok(FoundedOrganization { name: name.into(), address: address.into(), database: database.into() })
+}
+
+fn init(arguments: &InitArguments) -> LedgerResult<()> {
+    let organizations =
+        arguments.organizations.iter().map(|word| founded(word)).collect::<LedgerResult<Vec<_>>>()?;
+    let founding = Founding {
+        name: arguments.name.clone(),
+        quorum: arguments.quorum.unwrap_or(organizations.len() / 2 + 1),
+        organizations,
+        ordering: arguments.ordering.clone(),
+        clients: arguments.clients.clone(),
+        batch: BatchConfig {
+            transactions_max: arguments.block_size as usize,
+            wait_ms: arguments.block_wait_ms,
+        },
+    };
+    let network = founding.write(&arguments.folder)?;
+    println!("network {network}, in {}:", arguments.folder.display());
+    let names = founding.organizations.iter().map(|organization| organization.name.as_str());
+    for name in names.chain([ORDERING_NAME]) {
+        println!("  start it by: start {}", arguments.folder.join(name).display());
+    }
+    for client in &founding.clients {
+        println!("  submit by:   submit {} \"STATEMENT\"", arguments.folder.join(client).display());
+    }
+    Ok(())
+}
+
+fn submit(arguments: SubmitArguments) -> LedgerResult<()> {
+    let client = LedgerClient::open(&arguments.folder)?;
+    let statement = |sql: String| ProposedStatement { sql, values: Vec::new() };
+    let statements: Vec<ProposedStatement> = arguments.statements.into_iter().map(statement).collect();
+    let (at, wait) = (arguments.at.as_deref(), Duration::from_secs(arguments.wait));
+    let send = |number| client.submit(number, &client.sign(number, statements), at, wait);
+    let done = match arguments.number {
+        Some(number) => send(number),
+        None => client.with_next_number(send),
+    }?;
+    let outcome = if done.has_succeeded { "succeeded" } else { "FAILED" };
+    let reason = if done.reason.is_empty() { String::new() } else { format!(": {}", done.reason) };
+    println!("transaction {}.{} (number {}) {outcome}{reason}", done.height, done.index, done.number);
+    if done.has_succeeded {
+        return Ok(());
+    }
+    Err(LedgerError::Refused("it is in the ledger as one that has done nothing".into()))
+}
+
+fn audit(folder: &Path, is_repair: bool) -> LedgerResult<()> {
+    let found = people::audit(folder, is_repair)?;
+    found.lines.iter().for_each(|line| println!("{line}"));
+    if found.is_certified {
+        return Ok(());
+    }
+    Err(LedgerError::Untrusted(
+        "the tables are not what the ledger certifies; \"repair\" takes over rows".into(),
+    ))
+}
+
+fn print_status(status: &StatusMessage) {
+    println!("organization \"{}\" of network {}", status.name, status.network);
+    println!("{} blocks, head {}", status.height, status.head);
+    println!("it {}", status.state);
+    for member in &status.members {
+        let reached = if member.is_reached { "" } else { ", NOT REACHED" };
+        let vote = match (member.voted_height, member.consents) {
+            (height, Some(true)) => format!("consents to block {height}"),
+            (height, Some(false)) => format!("DISSENTS from block {height}"),
+            (_, None) => "no vote known".to_owned(),
+        };
+        println!("  {:<16} {} blocks, {vote}{reached}", member.name, member.height);
+    }
+    let lists = [
+        ("suspect table", &status.suspects),
+        ("EVIDENCE", &status.evidence),
+        ("repair", &status.repairs),
+        ("refused message", &status.refused),
+    ];
+    for (title, lines) in lists {
+        lines.iter().for_each(|line| println!("{title}: {line}"));
+    }
+    if !status.stuck.is_empty() {
+        println!("NO PROGRESS: {}", status.stuck);
     }
 }
 

@@ -11,8 +11,8 @@
 //!                              LedgerFile <── LedgerBlock, Vote <──> the other organizations
 //! ```
 //!
-//! docs/design/ledger.md says why it is so, and what is not there yet: all organizations are in one process, and messages are
-//! handed over as the signed byte strings that a network would carry.
+//! docs/design/ledger.md says why it is so. Organizations may be threads of one process, as in the demonstration, or processes
+//! of their own ([`node`], docs/design/ledger-network.md); what they hand each other are signed byte strings in both cases.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ pub mod member;
 pub mod merkle;
 pub mod message;
 pub mod network;
+pub mod node;
 pub mod organization;
 pub mod proof;
 pub mod recovery;

@@ -1,0 +1,436 @@
+//! What the parts of a node tell each other: the thread that executes and commits, the tasks that exchange votes and orders with
+//! other processes, and the calls that come in. Everything on the board has been verified; nothing of it has to survive a stop.
+//!
+//! ```text
+//! calls, tasks ── votes, orders, proposals, heights of others ──> board ──> engine
+//! engine ── chain, own vote, certified blocks, outcomes ──> board ──> calls, tasks
+//! ```
+
+use super::directory::Directory;
+use super::wire::{MemberStatus, OutcomeMessage, StatusMessage, VotesMessage};
+use crate::bytes::CanonicalWriter;
+use crate::chain::LedgerChain;
+use crate::error::{LedgerError, LedgerResult};
+use crate::hash::LedgerHash;
+use crate::message::{OrderedBlock, Vote};
+use crate::organization::OwnVote;
+use crate::verify::CertifiedBlock;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// Votes that are kept of one member for one block.
+const VOTES_OF_MEMBER_MAX: usize = 64;
+
+/// Orders that are kept for one height.
+const ORDERS_MAX: usize = 16;
+
+/// Certified blocks that are kept in memory for members that are a little behind.
+const RECENT_BLOCKS_MAX: u64 = 32;
+
+/// Outcomes that are kept for clients that ask again.
+const OUTCOMES_MAX: usize = 100_000;
+
+/// Transactions that clients may wait for at once.
+const PENDING_MAX: usize = 100_000;
+
+/// Lines that are kept for people, of each kind.
+const LINES_MAX: usize = 16;
+
+/// What is known of a member.
+#[derive(Debug, Clone, Default)]
+pub(super) struct MemberView {
+    pub(super) height: u64,
+    pub(super) is_reached: bool,
+    voted_height: u64,
+    consents: Option<bool>,
+}
+
+/// What is on the board.
+pub(super) struct BoardState {
+    pub(super) chain: LedgerChain,
+    pub(super) own_vote: Option<OwnVote>,
+    votes: BTreeMap<(u32, u32, LedgerHash), (Vote, Vec<u8>)>,
+    /// Signed orders of the next height, by their hashes.
+    pub(super) orders: BTreeMap<LedgerHash, Vec<u8>>,
+    pub(super) members: Vec<MemberView>,
+    recent: BTreeMap<u64, Arc<CertifiedBlock>>,
+    pub(super) pending: BTreeMap<LedgerHash, PendingProposal>,
+    outcomes: HashMap<LedgerHash, OutcomeMessage>,
+    outcome_names: VecDeque<LedgerHash>,
+    pub(super) state: String,
+    pub(super) suspects: Vec<String>,
+    pub(super) stuck: String,
+    evidence: Vec<String>,
+    repairs: VecDeque<String>,
+    refused: VecDeque<String>,
+    pub(super) is_stopped: bool,
+    version: u64,
+}
+
+/// A proposal whose client waits.
+pub(super) struct PendingProposal {
+    pub(super) message: Vec<u8>,
+    pub(super) since: Instant,
+    pub(super) sent: Option<Instant>,
+}
+
+/// The board of a node.
+pub(super) struct Board {
+    pub(super) directory: Arc<Directory>,
+    pub(super) place: usize,
+    evidence_folder: PathBuf,
+    state: Mutex<BoardState>,
+    changed: Condvar,
+    version: watch::Sender<u64>,
+}
+
+impl Board {
+    pub(super) fn new(
+        directory: Arc<Directory>,
+        chain: LedgerChain,
+        evidence_folder: PathBuf,
+    ) -> LedgerResult<Board> {
+        let name = directory.own().name.clone();
+        let Some(place) = directory.place(&name) else {
+            return Err(LedgerError::Untrusted(format!("\"{name}\" is no member of the network")));
+        };
+        let mut evidence = Vec::new();
+        for entry in std::fs::read_dir(&evidence_folder).into_iter().flatten().flatten() {
+            evidence.push(format!("kept from before: {}", entry.path().display()));
+        }
+        let state = BoardState {
+            own_vote: None,
+            votes: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            members: vec![MemberView::default(); directory.genesis.members.len()],
+            recent: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            outcomes: HashMap::new(),
+            outcome_names: VecDeque::new(),
+            state: "starts".to_owned(),
+            suspects: Vec::new(),
+            stuck: String::new(),
+            evidence,
+            repairs: VecDeque::new(),
+            refused: VecDeque::new(),
+            is_stopped: false,
+            version: 0,
+            chain,
+        };
+        let (state, version) = (Mutex::new(state), watch::Sender::new(0));
+        Ok(Board { directory, place, evidence_folder, state, changed: Condvar::new(), version })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BoardState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the board.
+    pub(super) fn read<T>(&self, look: impl FnOnce(&BoardState) -> T) -> T {
+        look(&self.lock())
+    }
+
+    /// Changes the board, and wakes all that wait for a change.
+    pub(super) fn update<T>(&self, change: impl FnOnce(&mut BoardState) -> T) -> T {
+        let mut state = self.lock();
+        let done = change(&mut state);
+        state.version += 1;
+        let version = state.version;
+        drop(state);
+        self.changed.notify_all();
+        self.version.send_replace(version);
+        done
+    }
+
+    /// Waits until the board is another one than at this version. Returns its version.
+    pub(super) fn wait(&self, version: u64, limit: Duration) -> u64 {
+        let state = self.lock();
+        let is_same = |state: &mut BoardState| state.version == version && !state.is_stopped;
+        let waited = self.changed.wait_timeout_while(state, limit, is_same);
+        waited.unwrap_or_else(PoisonError::into_inner).0.version
+    }
+
+    /// Changes as a stream, for tasks.
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.read(|state| state.is_stopped)
+    }
+
+    fn name_of(&self, member: u32) -> &str {
+        &self.directory.genesis.members[member as usize].name
+    }
+
+    /// Takes a vote that has come in: as the own one of a member, or relayed. Votes on blocks that are no longer or not yet voted
+    /// on have no effect.
+    ///
+    /// # Errors
+    /// [`LedgerError::Malformed`] and [`LedgerError::Untrusted`], also if a member sends another one's vote as its own.
+    pub(super) fn offer_vote(&self, message: &[u8], sender: Option<usize>) -> LedgerResult<()> {
+        let is_known = |state: &BoardState| state.votes.values().any(|(_, known)| known == message);
+        if sender.is_none() && self.read(is_known) {
+            return Ok(());
+        }
+        let vote = Vote::verify(message, &self.directory.genesis, &self.directory.network)?;
+        if let Some(sender) = sender.filter(|sender| *sender != vote.member as usize) {
+            let (one, other) = (self.name_of(sender as u32), self.name_of(vote.member));
+            let reason = format!("the certificate is that of \"{one}\" and the vote that of \"{other}\"");
+            return Err(LedgerError::Untrusted(reason));
+        }
+        let proof = self.lock().double_vote(&vote);
+        if let Some(other) = proof {
+            let name = self.name_of(vote.member);
+            let height = vote.header.height;
+            let text = format!("\"{name}\" has signed two votes of round {} on block {height}", vote.round);
+            self.add_evidence(&format!("votes-{height}-{}-{name}", vote.round), &text, &other, message);
+        }
+        let is_new = self.read(|state| state.would_take(&vote));
+        if is_new {
+            self.update(|state| state.take_vote(vote, message.to_vec()));
+        }
+        Ok(())
+    }
+
+    /// Takes a signed order of the next height. Two different ones are evidence against the ordering server.
+    ///
+    /// # Errors
+    /// [`LedgerError::Malformed`] and [`LedgerError::Untrusted`].
+    pub(super) fn offer_order(&self, message: &[u8]) -> LedgerResult<()> {
+        let order = OrderedBlock::verify(message, &self.directory.genesis, &self.directory.network)?;
+        let hash = order.hash();
+        let is_wanted = |state: &BoardState| {
+            order.height == state.chain.height + 1
+                && !state.orders.contains_key(&hash)
+                && state.orders.len() < ORDERS_MAX
+        };
+        if !self.read(is_wanted) {
+            return Ok(());
+        }
+        let other = self.update(|state| {
+            let other = state.orders.values().next().cloned();
+            state.orders.insert(hash, message.to_vec());
+            other
+        });
+        if let Some(other) = other {
+            let text = format!("the ordering server has signed two orders for block {}", order.height);
+            self.add_evidence(&format!("orders-{}-{}", order.height, hash.short()), &text, &other, message);
+        }
+        Ok(())
+    }
+
+    /// Keeps two signed messages that must not both exist.
+    fn add_evidence(&self, name: &str, text: &str, one: &[u8], other: &[u8]) {
+        let path = self.evidence_folder.join(name);
+        let bytes = CanonicalWriter::default().bytes(one).bytes(other).finish();
+        let written =
+            std::fs::create_dir_all(&self.evidence_folder).and_then(|()| std::fs::write(&path, bytes));
+        let kept = match written {
+            Ok(()) => format!("{text}; both are kept in {}", path.display()),
+            Err(error) => format!("{text}; they could not be kept in {}: {error}", path.display()),
+        };
+        eprintln!("{kept}");
+        self.update(|state| {
+            if !state.evidence.contains(&kept) {
+                state.evidence.push(kept);
+            }
+        });
+    }
+
+    /// Notes a message that was refused, for people.
+    pub(super) fn note_refused(&self, sender: &str, error: &LedgerError) {
+        self.update(|state| push_line(&mut state.refused, format!("from \"{sender}\": {error}")));
+    }
+
+    pub(super) fn note_repair(&self, line: String) {
+        eprintln!("{line}");
+        self.update(|state| push_line(&mut state.repairs, line));
+    }
+
+    /// What this node sends to others about the next block.
+    pub(super) fn votes_message(&self) -> VotesMessage {
+        self.read(|state| VotesMessage {
+            height: state.chain.height,
+            own: state.own_vote.as_ref().map(|vote| vote.message.clone()).unwrap_or_default(),
+            known: state.votes.values().map(|(_, message)| message.clone()).collect(),
+        })
+    }
+
+    /// A certified block has become the head; its outcomes are told to those that wait.
+    pub(super) fn publish_block(
+        &self,
+        chain: &LedgerChain,
+        certified: CertifiedBlock,
+        failures: &[(usize, String)],
+        order: &OrderedBlock,
+    ) {
+        self.update(|state| {
+            let header = &certified.0.header;
+            for (vote, _) in std::mem::take(&mut state.votes).into_values() {
+                state.members[vote.member as usize].note_vote(&vote, header.height, &header.hash());
+            }
+            for (index, proposal) in order.proposals.iter().enumerate() {
+                let reason = failures.iter().find(|(at, _)| *at == index).map(|(_, reason)| reason.clone());
+                let outcome = OutcomeMessage {
+                    height: header.height,
+                    index: index as u32,
+                    has_succeeded: header.outcomes.get(index),
+                    reason: reason.unwrap_or_default(),
+                };
+                state.note_outcome(LedgerHash::of_row(proposal), outcome);
+            }
+            state.own_vote = None;
+            state.orders.clear();
+            state.stuck.clear();
+            state.chain = chain.clone();
+            state.recent.insert(header.height, Arc::new(certified));
+            let oldest = chain.height.saturating_sub(RECENT_BLOCKS_MAX);
+            state.recent.retain(|height, _| *height > oldest);
+        });
+    }
+
+    /// Certified blocks above a height that are in memory, or nothing if the next one is not.
+    pub(super) fn recent_blocks(&self, above: u64, to: u64) -> Vec<Arc<CertifiedBlock>> {
+        self.read(|state| {
+            let has_next = state.recent.contains_key(&above.saturating_add(1));
+            let range = state.recent.range(above.saturating_add(1)..).filter(|_| has_next);
+            range.take_while(|(height, _)| **height <= to).map(|(_, block)| block.clone()).collect()
+        })
+    }
+
+    /// What became of a proposal, if it was certified lately.
+    pub(super) fn outcome(&self, name: &LedgerHash) -> Option<OutcomeMessage> {
+        self.read(|state| state.outcomes.get(name).cloned())
+    }
+
+    /// Remembers an outcome that was found in the file.
+    pub(super) fn add_outcome(&self, name: LedgerHash, outcome: OutcomeMessage) {
+        self.update(|state| state.note_outcome(name, outcome));
+    }
+
+    /// Keeps a proposal until it is certified, so that it is sent to the ordering server, and again if that was killed.
+    ///
+    /// # Errors
+    /// [`LedgerError::Refused`] if too many wait.
+    pub(super) fn add_pending(&self, name: LedgerHash, message: Vec<u8>) -> LedgerResult<()> {
+        self.update(|state| {
+            if state.pending.len() >= PENDING_MAX {
+                let reason = "too many transactions wait to be certified; send it again later";
+                return Err(LedgerError::Refused(reason.into()));
+            }
+            let proposal = || PendingProposal { message, since: Instant::now(), sent: None };
+            state.pending.entry(name).or_insert_with(proposal);
+            Ok(())
+        })
+    }
+
+    /// For people.
+    pub(super) fn status(&self) -> StatusMessage {
+        self.read(|state| {
+            let genesis = &self.directory.genesis;
+            let status = |(at, member): (usize, &MemberView)| MemberStatus {
+                name: genesis.members[at].name.clone(),
+                height: if at == self.place { state.chain.height } else { member.height },
+                is_reached: at == self.place || member.is_reached,
+                voted_height: member.voted_height,
+                consents: member.consents,
+            };
+            StatusMessage {
+                name: self.directory.own().name.clone(),
+                network: self.directory.network.to_string(),
+                height: state.chain.height,
+                head: state.chain.head.to_string(),
+                state: state.state.clone(),
+                suspects: state.suspects.clone(),
+                members: state.members.iter().enumerate().map(status).collect(),
+                evidence: state.evidence.clone(),
+                repairs: state.repairs.iter().cloned().collect(),
+                stuck: state.stuck.clone(),
+                refused: state.refused.iter().cloned().collect(),
+            }
+        })
+    }
+}
+
+fn push_line(lines: &mut VecDeque<String>, line: String) {
+    if lines.back() != Some(&line) {
+        lines.push_back(line);
+    }
+    if lines.len() > LINES_MAX {
+        lines.pop_front();
+    }
+}
+
+impl MemberView {
+    /// Notes a vote on a block that is certified, for people.
+    fn note_vote(&mut self, vote: &Vote, height: u64, head: &LedgerHash) {
+        if vote.header.height == height && vote.header.height >= self.voted_height {
+            self.voted_height = height;
+            self.consents = Some(vote.header.hash() == *head);
+        }
+    }
+}
+
+impl BoardState {
+    /// Counts the changes of the board.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Signed votes on the next block.
+    pub(super) fn vote_messages(&self) -> Vec<Vec<u8>> {
+        self.votes.values().map(|(_, message)| message.clone()).collect()
+    }
+
+    /// Votes on the next block.
+    pub(super) fn votes(&self) -> impl Iterator<Item = &Vote> {
+        self.votes.values().map(|(vote, _)| vote)
+    }
+
+    /// Another vote of the same member in the same round.
+    fn double_vote(&self, vote: &Vote) -> Option<Vec<u8>> {
+        let in_round = |(other, _): &&(Vote, Vec<u8>)| {
+            (other.member, other.round, other.header.height) == (vote.member, vote.round, vote.header.height)
+                && other.header != vote.header
+        };
+        self.votes.values().find(in_round).map(|(_, message)| message.clone())
+    }
+
+    fn would_take(&self, vote: &Vote) -> bool {
+        if vote.header.height == self.chain.height {
+            return self.members[vote.member as usize].voted_height < vote.header.height;
+        }
+        let of_member = self.votes.keys().filter(|(_, member, _)| *member == vote.member).count();
+        vote.header.height == self.chain.height + 1
+            && of_member < VOTES_OF_MEMBER_MAX
+            && !self.votes.contains_key(&(vote.round, vote.member, vote.header.hash()))
+    }
+
+    fn take_vote(&mut self, vote: Vote, message: Vec<u8>) {
+        let (height, head) = (self.chain.height, self.chain.head);
+        if vote.header.height == height {
+            self.members[vote.member as usize].note_vote(&vote, height, &head);
+        } else if vote.header.height == height + 1 {
+            self.votes.insert((vote.round, vote.member, vote.header.hash()), (vote, message));
+        }
+    }
+
+    /// The first outcome of a proposal stands: if it is in a later block again, it is a repetition there.
+    fn note_outcome(&mut self, name: LedgerHash, outcome: OutcomeMessage) {
+        self.pending.remove(&name);
+        if self.outcomes.contains_key(&name) {
+            return;
+        }
+        self.outcomes.insert(name, outcome);
+        self.outcome_names.push_back(name);
+        if self.outcome_names.len() > OUTCOMES_MAX
+            && let Some(oldest) = self.outcome_names.pop_front()
+        {
+            self.outcomes.remove(&oldest);
+        }
+    }
+}

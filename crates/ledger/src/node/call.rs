@@ -1,0 +1,91 @@
+//! Calls of another process. Each has a time in which it must be answered, and a length that its answer must not pass.
+
+use super::directory::{Directory, Party};
+use super::wire::BLOCK_MESSAGE_BYTES_MAX;
+use crate::error::{LedgerError, LedgerResult};
+use std::time::Duration;
+use tonic::Code;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Channel;
+use tonic_prost::ProstCodec;
+
+/// Another process.
+#[derive(Debug, Clone)]
+pub struct RemoteProcess {
+    /// Its name.
+    pub name: String,
+    service: &'static str,
+    channel: Channel,
+    answer_bytes_max: usize,
+}
+
+impl RemoteProcess {
+    /// A party with a service. No connection is made yet; this has to be called inside of a runtime.
+    ///
+    /// # Errors
+    /// Those of [`Directory::connect`].
+    pub fn new(directory: &Directory, party: &Party, service: &'static str) -> LedgerResult<RemoteProcess> {
+        let channel = directory.connect(party)?;
+        let (name, answer_bytes_max) = (party.name.clone(), BLOCK_MESSAGE_BYTES_MAX);
+        Ok(RemoteProcess { name, service, channel, answer_bytes_max })
+    }
+
+    /// With another limit for the length of answers.
+    pub fn with_answers_up_to(mut self, bytes: usize) -> RemoteProcess {
+        self.answer_bytes_max = bytes;
+        self
+    }
+
+    /// Calls a method.
+    ///
+    /// # Errors
+    /// [`LedgerError::Refused`] if it has refused the message, whenever it would come; [`LedgerError::Process`] if it has not
+    /// answered, or could not just now.
+    pub async fn call<Q, A>(&self, method: &str, message: Q, limit: Duration) -> LedgerResult<A>
+    where
+        Q: prost::Message + Send + Sync + 'static,
+        A: prost::Message + Default + Send + Sync + 'static,
+    {
+        let failed = |message: String| LedgerError::Process { name: self.name.clone(), message };
+        let path = PathAndQuery::from_maybe_shared(format!("{}/{method}", self.service))
+            .map_err(|error| failed(error.to_string()))?;
+        let mut client =
+            tonic::client::Grpc::new(self.channel.clone()).max_decoding_message_size(self.answer_bytes_max);
+        let work = async {
+            client.ready().await.map_err(|error| failed(explain(&error)))?;
+            let codec = ProstCodec::<Q, A>::default();
+            let answer = client.unary(tonic::Request::new(message), path, codec).await;
+            answer.map(tonic::Response::into_inner).map_err(|status| match status.code() {
+                Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::OutOfRange => {
+                    LedgerError::Refused(format!("\"{}\" has refused: {}", self.name, status.message()))
+                }
+                _ => failed(say(&status)),
+            })
+        };
+        let late = || failed(format!("{method} was not answered in {} s", limit.as_secs_f64()));
+        tokio::time::timeout(limit, work).await.map_err(|_| late())?
+    }
+}
+
+/// What a status says, with its causes where it is about the connection.
+fn say(status: &tonic::Status) -> String {
+    match std::error::Error::source(status) {
+        Some(cause) => explain(cause),
+        None => status.message().to_owned(),
+    }
+}
+
+/// An error with its causes.
+fn explain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        cause = error.source();
+    }
+    text
+}

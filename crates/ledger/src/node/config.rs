@@ -1,0 +1,162 @@
+//! The configuration file of a process, `ledger.toml` in a folder of its own. Paths in it are relative to that folder.
+
+use crate::error::{LedgerError, LedgerResult};
+use crate::genesis::Genesis;
+use crate::hash::unhex;
+use crate::signature::KeyPair;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The name of a configuration file in its folder.
+pub const CONFIG_FILE: &str = "ledger.toml";
+
+/// What a party of a network is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PartyRole {
+    /// It has a database, a ledger file and a vote.
+    Organization,
+    /// It puts transactions in an order.
+    Ordering,
+    /// It signs transactions.
+    Client,
+}
+
+/// A party as others know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartyConfig {
+    /// Its name: that of the founding document, and of its certificate.
+    pub name: String,
+    /// What it is.
+    pub role: PartyRole,
+    /// Host and port at which others find it; clients have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The file of its certificate.
+    pub certificate: PathBuf,
+}
+
+/// How an ordering server makes blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchConfig {
+    /// A block has this many transactions at most.
+    pub transactions_max: usize,
+    /// A transaction waits this long at most for others, in milliseconds.
+    pub wait_ms: u64,
+}
+
+/// A configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// The name of the party that the file is for.
+    pub name: String,
+    /// Host and port that it listens at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// Of an organization: its database, as `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    /// The founding document.
+    pub founding: PathBuf,
+    /// The secret key that it signs with.
+    pub key: PathBuf,
+    /// The secret key of its certificate.
+    pub certificate_key: PathBuf,
+    /// Of an organization: its ledger file; of an ordering server: its orders.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// Of an ordering server: how it makes blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchConfig>,
+    /// All parties.
+    pub party: Vec<PartyConfig>,
+}
+
+/// A configuration with the folder that it is of.
+#[derive(Debug, Clone)]
+pub struct NodeFolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// What its file says.
+    pub config: NodeConfig,
+}
+
+impl NodeFolder {
+    /// Reads the configuration of a folder.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] with what is wrong, and in which line.
+    pub fn open(path: &Path) -> LedgerResult<NodeFolder> {
+        let file = path.join(CONFIG_FILE);
+        let text = std::fs::read_to_string(&file).map_err(|error| LedgerError::file(&file, error))?;
+        let config: NodeConfig =
+            toml::from_str(&text).map_err(|error| LedgerError::file(&file, error.to_string().trim()))?;
+        Ok(NodeFolder { path: path.to_owned(), config })
+    }
+
+    /// The path of a file that the configuration names.
+    pub fn resolve(&self, file: &Path) -> PathBuf {
+        self.path.join(file)
+    }
+
+    /// The file that it keeps: the ledger or the orders.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] if the configuration names none.
+    pub fn kept_file(&self) -> LedgerResult<PathBuf> {
+        self.require(self.config.file.as_ref(), "file").map(|file| self.resolve(file))
+    }
+
+    /// A setting that this role needs.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] if it is missing.
+    pub fn require<'a, T>(&self, setting: Option<&'a T>, name: &str) -> LedgerResult<&'a T> {
+        let missing = || LedgerError::file(&self.path.join(CONFIG_FILE), format!("\"{name}\" is missing"));
+        setting.ok_or_else(missing)
+    }
+
+    /// The founding document.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`], and those of [`Genesis::decode`].
+    pub fn genesis(&self) -> LedgerResult<Genesis> {
+        let path = self.resolve(&self.config.founding);
+        let bytes = std::fs::read(&path).map_err(|error| LedgerError::file(&path, error))?;
+        Genesis::decode(&bytes)
+    }
+
+    /// The secret key.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] if it cannot be read, is no key, or others than its owner may read it.
+    pub fn keys(&self) -> LedgerResult<KeyPair> {
+        let path = self.resolve(&self.config.key);
+        let text = read_secret(&path)?;
+        let seed = unhex(text.trim()).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        let seed = seed.ok_or_else(|| LedgerError::file(&path, "it is no key of 64 hexadecimal digits"))?;
+        Ok(KeyPair::from_seed(&seed))
+    }
+
+    /// The secret key of the certificate, as PEM.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] if it cannot be read, or others than its owner may read it.
+    pub fn certificate_key(&self) -> LedgerResult<String> {
+        read_secret(&self.resolve(&self.config.certificate_key))
+    }
+}
+
+fn read_secret(path: &Path) -> LedgerResult<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let failed = |error: std::io::Error| LedgerError::file(path, error);
+    let mode = std::fs::metadata(path).map_err(failed)?.mode();
+    if mode & 0o077 != 0 {
+        let reason = format!("others may read this secret: its mode is {:o}; chmod 600 it", mode & 0o777);
+        return Err(LedgerError::file(path, reason));
+    }
+    std::fs::read_to_string(path).map_err(failed)
+}

@@ -1,0 +1,530 @@
+//! The thread of a node that owns its organization: the ExecutionServer and the CommitServer of the dissertation's section 4.7 in
+//! one, because a block is one transaction of the database that is executed, voted on, and then committed.
+//!
+//! ```text
+//! others are ahead ──────────────> their certified blocks, executed and compared; where that differs, a repair
+//! no vote yet, an order is there ─> execute, vote
+//! own vote has the quorum ────────> commit
+//! this round cannot have one ─────> audit and repair, or the order that most have; vote in the next round
+//! ```
+
+use super::board::Board;
+use super::call::RemoteProcess;
+use super::wire::{
+    BlocksMessage, BlocksRequest, CompareRequest, DonationMessage, FindingsMessage, ROWS_MESSAGE_BYTES_MAX,
+};
+use crate::consensus::{VoteCount, count_votes};
+use crate::error::{LedgerError, LedgerResult};
+use crate::hash::LedgerHash;
+use crate::member::address::open_member;
+use crate::message::OrderedBlock;
+use crate::organization::{Decision, Organization};
+use crate::recovery::{Donation, Donor, RecoveryReport, RowHashes};
+use crate::signature::KeyPair;
+use crate::verify::CertifiedBlock;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// The engine looks around this often even if the board has not changed.
+const LOOK_AROUND: Duration = Duration::from_millis(500);
+
+/// How long to wait before a database that has failed is connected again.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a donor may take to compare its rows.
+const COMPARE_LIMIT: Duration = Duration::from_secs(300);
+
+/// How long blocks may take to come.
+const BLOCKS_LIMIT: Duration = Duration::from_secs(30);
+
+/// While a round has no quorum the tables are read again this often.
+const AUDIT_PAUSE: Duration = Duration::from_secs(10);
+
+/// Rows that a report names.
+const ROWS_SHOWN: usize = 8;
+
+/// What calls ask of the engine.
+pub(super) enum EngineRequest {
+    /// Compare rows with those of another member.
+    Compare(BTreeMap<String, RowHashes>, oneshot::Sender<LedgerResult<Donation>>),
+    /// Compare the tables with the ledger; and make them that, if it is a repair.
+    Audit {
+        /// Whether what differs is repaired.
+        is_repair: bool,
+        /// What was found.
+        answer: oneshot::Sender<LedgerResult<FindingsMessage>>,
+    },
+}
+
+/// Where the engine is asked.
+#[derive(Clone)]
+pub(super) struct EngineInbox {
+    requests: Sender<EngineRequest>,
+    is_recovering: Arc<AtomicBool>,
+}
+
+impl EngineInbox {
+    /// Hands a request to the engine.
+    ///
+    /// # Errors
+    /// [`LedgerError::Missing`] if it takes over rows itself just now (two that waited for each other would wait forever), or
+    /// has stopped.
+    pub(super) fn ask(&self, request: EngineRequest) -> LedgerResult<()> {
+        if self.is_recovering.load(Ordering::Acquire) {
+            return Err(LedgerError::Missing("it is being repaired itself; ask another member".into()));
+        }
+        self.requests.send(request).map_err(|_| LedgerError::Missing("it stops".into()))
+    }
+}
+
+/// Another organization as a donor.
+struct RemoteDonor {
+    process: RemoteProcess,
+    runtime: Handle,
+}
+
+impl Donor for RemoteDonor {
+    fn name(&self) -> String {
+        self.process.name.clone()
+    }
+
+    fn certified_blocks(&mut self, above: u64, to: u64) -> LedgerResult<Vec<CertifiedBlock>> {
+        let request = BlocksRequest { above, to };
+        let call = self.process.call::<_, BlocksMessage>("Blocks", request, BLOCKS_LIMIT);
+        let blocks = self.runtime.block_on(call)?.blocks;
+        blocks.into_iter().map(|block| block.certified()).collect()
+    }
+
+    fn compare(&mut self, own: &BTreeMap<String, RowHashes>) -> LedgerResult<Donation> {
+        let call = self.process.call::<_, DonationMessage>("Compare", CompareRequest::of(own), COMPARE_LIMIT);
+        Ok(self.runtime.block_on(call)?.donation())
+    }
+}
+
+/// What the engine needs to begin.
+pub(super) struct EngineSettings {
+    pub(super) board: Arc<Board>,
+    pub(super) file: PathBuf,
+    pub(super) database: String,
+    pub(super) keys: KeyPair,
+    /// The other organizations, by their places.
+    pub(super) others: Vec<(usize, RemoteProcess)>,
+    pub(super) runtime: Handle,
+}
+
+/// The engine of a node.
+pub(super) struct Engine {
+    settings: EngineSettings,
+    requests: Receiver<EngineRequest>,
+    is_recovering: Arc<AtomicBool>,
+    organization: Option<Organization>,
+    audited: Option<(u64, u32, Instant)>,
+    /// Height and round of a vote whose order has come to something else when it was executed again.
+    unrepeatable: Option<(u64, u32)>,
+}
+
+impl Engine {
+    pub(super) fn new(settings: EngineSettings) -> (Engine, EngineInbox) {
+        let (sender, requests) = std::sync::mpsc::channel();
+        let is_recovering = Arc::new(AtomicBool::new(false));
+        let inbox = EngineInbox { requests: sender, is_recovering: is_recovering.clone() };
+        let engine = Engine {
+            settings,
+            requests,
+            is_recovering,
+            organization: None,
+            audited: None,
+            unrepeatable: None,
+        };
+        (engine, inbox)
+    }
+
+    fn board(&self) -> Arc<Board> {
+        self.settings.board.clone()
+    }
+
+    fn say(&self, state: String) {
+        let board = &self.settings.board;
+        if board.read(|board| board.state != state) {
+            board.update(|board| board.state = state);
+        }
+    }
+
+    /// Works until the node stops. What goes wrong is on the board, and is tried again.
+    pub(super) fn run(mut self) {
+        let board = self.board();
+        while !board.is_stopped() {
+            let version = board.read(|state| state.version());
+            self.answer_requests();
+            match self.step() {
+                Ok(true) => {}
+                Ok(false) => drop(board.wait(version, LOOK_AROUND)),
+                Err(error) => {
+                    eprintln!("{error}");
+                    self.say(format!("stopped by an error, tries again: {error}"));
+                    if let LedgerError::Database { .. } | LedgerError::File { .. } = error {
+                        self.organization = None;
+                    }
+                    self.pause(REOPEN_PAUSE);
+                }
+            }
+        }
+        if let Some(organization) = &mut self.organization {
+            organization.abandon();
+        }
+    }
+
+    fn pause(&self, limit: Duration) {
+        let (board, until) = (self.board(), Instant::now() + limit);
+        while !board.is_stopped() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// One thing that is to be done. Says whether there was one.
+    fn step(&mut self) -> LedgerResult<bool> {
+        if self.organization.is_none() {
+            self.open()?;
+        }
+        let board = self.board();
+        let Some(organization) = &self.organization else { return Ok(false) };
+        if !organization.is_sound() {
+            self.repair()?;
+            return Ok(true);
+        }
+        let height = organization.chain().height;
+        let ahead = board.read(|state| state.members.iter().map(|member| member.height).max());
+        if ahead.is_some_and(|ahead| ahead > height) && self.follow()? {
+            return Ok(true);
+        }
+        match organization_vote(&self.organization) {
+            None => self.execute_order(),
+            Some(_) => self.decide(),
+        }
+    }
+
+    /// Opens the organization over its database.
+    fn open(&mut self) -> LedgerResult<()> {
+        self.say("opens its file and its database".to_owned());
+        let keys = KeyPair::from_seed(&self.settings.keys.seed());
+        let member = open_member(&self.settings.database)?;
+        let organization = Organization::open(&self.settings.file, keys, member)?;
+        let (chain, suspects) = (organization.chain().clone(), organization.suspects.clone());
+        let (own_vote, system) = (organization.own_vote().cloned(), organization.system().to_owned());
+        self.board().update(|state| {
+            (state.chain, state.own_vote) = (chain, own_vote.clone());
+            state.suspects = suspects;
+            state.state = format!("works with {system}");
+        });
+        if let Some(vote) = own_vote {
+            self.board().offer_order(&vote.order)?;
+            self.board().offer_vote(&vote.message, None)?;
+        }
+        self.organization = Some(organization);
+        Ok(())
+    }
+
+    /// Executes the order of the next block and votes, if the order has come.
+    fn execute_order(&mut self) -> LedgerResult<bool> {
+        let order = self.board().read(|state| state.orders.values().next().cloned());
+        let Some(order) = order else { return Ok(false) };
+        self.vote(&order, 1).map(|()| true)
+    }
+
+    fn vote(&mut self, order: &[u8], round: u32) -> LedgerResult<()> {
+        let Some(organization) = &mut self.organization else { return Ok(()) };
+        let message = organization.execute_in(order, round)?;
+        let own_vote = organization.own_vote().cloned();
+        self.settings.board.update(|state| state.own_vote = own_vote);
+        self.settings.board.offer_vote(&message, None)
+    }
+
+    /// Counts the votes on the block that was voted for.
+    fn decide(&mut self) -> LedgerResult<bool> {
+        let board = self.board();
+        let Some(organization) = &mut self.organization else { return Ok(false) };
+        let Some(own) = organization.own_vote().cloned() else { return Ok(false) };
+        let name = (own.header.height, own.round);
+        if !organization.has_open_block() && self.unrepeatable != Some(name) && !organization.resume()? {
+            self.unrepeatable = Some(name);
+        }
+        let votes = board.read(|state| state.vote_messages());
+        let (chain, height) = (organization.chain(), own.header.height);
+        let count = count_votes(&chain.genesis, &chain.network, height, &votes);
+        match &count.winner {
+            Some(header) if *header == own.header && organization.has_open_block() => {
+                let decision = organization.decide(&votes)?;
+                if let Decision::Committed(count) = decision {
+                    self.publish(own.order, count)?;
+                }
+                Ok(true)
+            }
+            // The members that have it will soon be ahead, and are followed then.
+            Some(_) => Ok(false),
+            None if count.round > own.round => self.next_round(&count),
+            None => {
+                let waits = count.dissents.is_empty() && count.faults.is_empty();
+                let text = if waits { String::new() } else { count.explain(&chain.genesis, height) };
+                if board.read(|state| state.stuck != text) {
+                    board.update(|state| state.stuck = text);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn publish(&mut self, order: Vec<u8>, count: VoteCount) -> LedgerResult<()> {
+        let Some(header) = count.winner else { return Ok(()) };
+        let block = crate::block::LedgerBlock { header, order };
+        let votes = count.votes.into_iter().map(|(_, vote)| vote).collect();
+        self.publish_block((block, votes))
+    }
+
+    fn publish_block(&self, certified: CertifiedBlock) -> LedgerResult<()> {
+        let Some(organization) = &self.organization else { return Ok(()) };
+        let chain = organization.chain();
+        let order = OrderedBlock::verify(&certified.0.order, &chain.genesis, &chain.network)?;
+        let executed = organization.last_executed();
+        let executed = executed.filter(|executed| executed.block.header == certified.0.header);
+        let failures = executed.map(|executed| executed.failures.clone()).unwrap_or_default();
+        self.settings.board.publish_block(chain, certified, &failures, &order);
+        Ok(())
+    }
+
+    /// No header can get a quorum in the round of the own vote any more. Votes in the next one with other tables or another order
+    /// if the own ones were not right, or with what it has if another member has gone on.
+    fn next_round(&mut self, count: &VoteCount) -> LedgerResult<bool> {
+        let board = self.board();
+        let Some(own) = organization_vote(&self.organization) else { return Ok(false) };
+        let height = own.0;
+        let text = count.explain(&board.directory.genesis, height);
+        board.update(|state| state.stuck = text);
+        let round = count.round;
+        let chosen = board.read(|state| choose_order(state.votes(), round - 1));
+        let own_order = board.read(|state| state.own_vote.as_ref().map(|vote| vote.header.order));
+        if chosen.is_some() && chosen != own_order {
+            let order = board.read(|state| chosen.and_then(|hash| state.orders.get(&hash).cloned()));
+            let Some(order) = order else { return Ok(false) };
+            self.vote(&order, round)?;
+            return Ok(true);
+        }
+        let Some(order) = board.read(|state| state.own_vote.as_ref().map(|vote| vote.order.clone())) else {
+            return Ok(false);
+        };
+        let is_due = self.audited.is_none_or(|(audited, in_round, at)| {
+            (audited, in_round) != (height, round) || at.elapsed() > AUDIT_PAUSE
+        });
+        if is_due {
+            self.audited = Some((height, round, Instant::now()));
+            if self.audit_and_repair(true)?.has_repaired {
+                self.vote(&order, round)?;
+                return Ok(true);
+            }
+        }
+        if board.read(|state| state.votes().any(|vote| vote.round >= round)) {
+            self.vote(&order, round)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Takes over blocks that others have certified. Says whether there was one.
+    fn follow(&mut self) -> LedgerResult<bool> {
+        let board = self.board();
+        let mut has_progressed = false;
+        for at in 0..self.settings.others.len() {
+            let (place, process) = &self.settings.others[at];
+            let (place, process) = (*place, process.clone());
+            let Some(organization) = &self.organization else { return Ok(false) };
+            let (own, theirs) =
+                (organization.chain().height, board.read(|state| state.members[place].height));
+            if theirs <= own || !board.read(|state| state.members[place].is_reached) {
+                continue;
+            }
+            match self.follow_one(process.clone(), theirs) {
+                Ok(()) => has_progressed = true,
+                Err(error @ (LedgerError::Database { .. } | LedgerError::File { .. })) => return Err(error),
+                Err(error) => {
+                    // Until it says again that it is ahead it is not asked again.
+                    board.note_refused(&process.name, &error);
+                    board.update(|state| state.members[place].height = own);
+                }
+            }
+        }
+        Ok(has_progressed)
+    }
+
+    fn follow_one(&mut self, process: RemoteProcess, to: u64) -> LedgerResult<()> {
+        let mut donor = RemoteDonor { process, runtime: self.settings.runtime.clone() };
+        let Some(organization) = &mut self.organization else { return Ok(()) };
+        let blocks = donor.certified_blocks(organization.chain().height, to)?;
+        if blocks.is_empty() {
+            let reason = format!("\"{}\" says that it has block {to}, and has not", donor.name());
+            return Err(LedgerError::Untrusted(reason));
+        }
+        for certified in blocks {
+            let Some(organization) = &mut self.organization else { return Ok(()) };
+            if organization.adopt_by_execution(&certified)? {
+                self.publish_block(certified)?;
+                continue;
+            }
+            let differences = organization
+                .last_executed()
+                .map(|executed| executed.block.header.differences(&certified.0.header).join(", "));
+            let height = certified.0.header.height;
+            let text = format!("outvoted on block {height}: {}", differences.unwrap_or_default());
+            self.settings.board.note_repair(text);
+            return self.recover_from(donor);
+        }
+        Ok(())
+    }
+
+    /// Takes over the rows that differ, and the blocks up to those.
+    fn recover_from(&mut self, process: RemoteDonor) -> LedgerResult<()> {
+        let process = process.process.with_answers_up_to(ROWS_MESSAGE_BYTES_MAX);
+        let mut donor = RemoteDonor { process, runtime: self.settings.runtime.clone() };
+        let Some(organization) = &mut self.organization else { return Ok(()) };
+        let above = organization.chain().height;
+        self.is_recovering.store(true, Ordering::Release);
+        let recovered = organization.recover_from_state(&mut donor);
+        self.is_recovering.store(false, Ordering::Release);
+        let report = recovered?;
+        self.settings.board.note_repair(show_report(&report, &donor.name()));
+        self.publish_adopted(above)
+    }
+
+    /// Tells of blocks that a repair has taken over.
+    fn publish_adopted(&mut self, above: u64) -> LedgerResult<()> {
+        let Some(organization) = &mut self.organization else { return Ok(()) };
+        for certified in organization.certified_blocks(above, u64::MAX)? {
+            self.publish_block(certified)?;
+        }
+        let suspects =
+            self.organization.as_ref().map(|organization| organization.suspects.clone()).unwrap_or_default();
+        self.settings.board.update(|state| state.suspects = suspects);
+        Ok(())
+    }
+
+    /// Repairs from the first member with which that succeeds.
+    fn repair(&mut self) -> LedgerResult<()> {
+        let board = self.board();
+        let Some(organization) = &self.organization else { return Ok(()) };
+        let own = organization.chain().height;
+        self.say(format!("repairs tables that are not what block {own} certifies"));
+        let mut reasons = Vec::new();
+        for (place, process) in self.settings.others.clone() {
+            let is_able = board.read(|state| {
+                let member = &state.members[place];
+                member.is_reached && member.height >= own
+            });
+            if !is_able {
+                reasons.push(format!("\"{}\" is not reached, or has fewer blocks", process.name));
+                continue;
+            }
+            match self.recover_from(RemoteDonor { process, runtime: self.settings.runtime.clone() }) {
+                Ok(()) => {
+                    let system = self.organization.as_ref().map(|own| own.system().to_owned());
+                    self.say(format!("works with {}", system.unwrap_or_default()));
+                    return Ok(());
+                }
+                Err(error @ (LedgerError::Database { .. } | LedgerError::File { .. })) => return Err(error),
+                Err(error) => reasons.push(error.to_string()),
+            }
+        }
+        Err(LedgerError::NoQuorum(format!(
+            "no member could be the donor of a repair: {}",
+            reasons.join("; ")
+        )))
+    }
+
+    /// Reads all tables, and repairs them if they are not what the ledger certifies.
+    fn audit_and_repair(&mut self, is_repair: bool) -> LedgerResult<AuditFindings> {
+        let Some(organization) = &mut self.organization else { return Ok(AuditFindings::default()) };
+        organization.abandon();
+        let mut found = AuditFindings { differing: organization.audit()?, has_repaired: false };
+        let differing = found.differing.clone();
+        self.settings.board.update(|state| state.suspects = differing);
+        if is_repair && !found.differing.is_empty() {
+            self.repair()?;
+            found.has_repaired = true;
+        }
+        Ok(found)
+    }
+
+    fn answer_requests(&mut self) {
+        while let Ok(request) = self.requests.try_recv() {
+            match request {
+                EngineRequest::Compare(rows, answer) => {
+                    let compared = match &mut self.organization {
+                        Some(organization) if organization.is_sound() => organization.compare(&rows),
+                        _ => Err(LedgerError::Missing("its own tables are not certified now".into())),
+                    };
+                    let _ = answer.send(compared);
+                }
+                EngineRequest::Audit { is_repair, answer } => {
+                    let found = self.audit_and_repair(is_repair).map(|found| self.show_findings(&found));
+                    let _ = answer.send(found);
+                }
+            }
+        }
+    }
+
+    fn show_findings(&self, found: &AuditFindings) -> FindingsMessage {
+        let Some(organization) = &self.organization else {
+            let lines = vec!["its database is not connected; status says why".to_owned()];
+            return FindingsMessage { lines, is_certified: false };
+        };
+        let (height, system) = (organization.chain().height, organization.system());
+        let mut lines = Vec::new();
+        if found.differing.is_empty() {
+            lines.push(format!("the tables of {system} are what block {height} certifies"));
+        } else {
+            let names = found.differing.join(", ");
+            lines.push(format!("the tables of {system} were NOT what block {height} certifies: {names}"));
+        }
+        if found.has_repaired {
+            lines.extend(self.settings.board.status().repairs.pop());
+        }
+        FindingsMessage { lines, is_certified: found.differing.is_empty() || found.has_repaired }
+    }
+}
+
+#[derive(Default)]
+struct AuditFindings {
+    differing: Vec<String>,
+    has_repaired: bool,
+}
+
+fn show_report(report: &RecoveryReport, donor: &str) -> String {
+    let mut text = format!(
+        "repaired from \"{donor}\": {} rows compared, {} differ and were written, {} blocks taken over",
+        report.rows,
+        report.repaired.len(),
+        report.adopted
+    );
+    for row in report.repaired.iter().take(ROWS_SHOWN) {
+        text.push_str(&format!("; {} {} was {}, is {}", row.table, row.key, row.was, row.is));
+    }
+    text
+}
+
+fn organization_vote(organization: &Option<Organization>) -> Option<(u64, u32)> {
+    let vote = organization.as_ref().and_then(Organization::own_vote)?;
+    Some((vote.header.height, vote.round))
+}
+
+/// The order that most votes of a round are for; among equals the one with the lowest hash, so that all choose alike.
+fn choose_order<'a>(votes: impl Iterator<Item = &'a crate::message::Vote>, round: u32) -> Option<LedgerHash> {
+    let mut counts: BTreeMap<LedgerHash, usize> = BTreeMap::new();
+    for vote in votes.filter(|vote| vote.round == round) {
+        *counts.entry(vote.header.order).or_default() += 1;
+    }
+    let most = counts.values().max().copied()?;
+    counts.into_iter().find(|(_, count)| *count == most).map(|(order, _)| order)
+}

@@ -1,0 +1,269 @@
+//! The calls that a node answers: the ChainifyServer of the dissertation's section 4.7, which authenticates clients and takes
+//! their transactions, and what other organizations ask.
+
+use super::board::Board;
+use super::config::PartyRole;
+use super::directory::Party;
+use super::engine::{EngineInbox, EngineRequest};
+use super::exchange::take_votes;
+use super::serve::{CallHandler, IncomingCall, OutgoingAnswer};
+use super::wire::{
+    BLOCK_MESSAGE_BYTES_MAX, BlockMessage, BlocksMessage, BlocksRequest, CompareRequest, DonationMessage,
+    FindingsMessage, Nothing, ORGANIZATION, OrderMessage, OrderRequest, OutcomeMessage,
+    PROPOSAL_MESSAGE_BYTES_MAX, ProposalMessage, ROWS_MESSAGE_BYTES_MAX, SMALL_MESSAGE_BYTES_MAX,
+    VotesMessage,
+};
+use crate::chain::PROPOSAL_BYTES_MAX;
+use crate::error::{LedgerError, LedgerResult};
+use crate::hash::LedgerHash;
+use crate::message::{OrderedBlock, Proposal};
+use crate::verify::visit_blocks;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long a client may let a call wait for its outcome.
+const OUTCOME_WAIT_MS_MAX: u32 = 10_000;
+
+/// Bytes of blocks that go into one answer, if it is more than one block.
+const BLOCKS_BYTES: usize = 8 << 20;
+
+/// What answers the calls of a node.
+pub(super) struct NodeEntry {
+    pub(super) board: Arc<Board>,
+    pub(super) inbox: EngineInbox,
+    pub(super) file: PathBuf,
+}
+
+impl NodeEntry {
+    /// Takes a transaction and waits until it is certified.
+    async fn submit(
+        self: Arc<Self>,
+        caller: Party,
+        message: ProposalMessage,
+    ) -> LedgerResult<OutcomeMessage> {
+        let (board, proposal) = (self.board.clone(), message.proposal);
+        let name = LedgerHash::of_row(&proposal);
+        let mut changes = board.subscribe();
+        self.wait_for_height(message.seen_height).await?;
+        if !self.clone().settle(&caller, &proposal).await? {
+            board.add_pending(name, proposal)?;
+        }
+        let wait = Duration::from_millis(u64::from(message.wait_ms.min(OUTCOME_WAIT_MS_MAX)));
+        let wait_for_outcome = async {
+            loop {
+                if let Some(outcome) = board.outcome(&name) {
+                    return outcome;
+                }
+                if changes.changed().await.is_err() || board.is_stopped() {
+                    return OutcomeMessage::default();
+                }
+            }
+        };
+        Ok(tokio::time::timeout(wait, wait_for_outcome).await.unwrap_or_default())
+    }
+
+    /// Waits until this organization has the blocks that a client has seen at another one.
+    async fn wait_for_height(&self, seen: u64) -> LedgerResult<()> {
+        let mut changes = self.board.subscribe();
+        let height = || self.board.read(|state| state.chain.height);
+        let reached = async { while height() < seen && changes.changed().await.is_ok() {} };
+        let limit = Duration::from_millis(u64::from(OUTCOME_WAIT_MS_MAX));
+        tokio::time::timeout(limit, reached).await.map_err(|_| {
+            LedgerError::Missing(format!("it has {} blocks, and its client has seen {seen}", height()))
+        })
+    }
+
+    /// Authenticates a client's transaction. Says whether it has an outcome already, which is then on the board.
+    async fn settle(self: Arc<Self>, caller: &Party, message: &[u8]) -> LedgerResult<bool> {
+        let directory = &self.board.directory;
+        if message.len() > PROPOSAL_BYTES_MAX {
+            let reason =
+                format!("a transaction of {} bytes: up to {PROPOSAL_BYTES_MAX} are taken", message.len());
+            return Err(LedgerError::Refused(reason));
+        }
+        let (key, proposal) = Proposal::verify(message, &directory.genesis, &directory.network)?;
+        let client = directory.genesis.client(&key)?.name.clone();
+        if client != caller.name {
+            let reason = format!(
+                "the certificate is that of \"{}\" and the transaction that of \"{client}\"",
+                caller.name
+            );
+            return Err(LedgerError::Untrusted(reason));
+        }
+        let name = LedgerHash::of_row(message);
+        if self.board.outcome(&name).is_some() {
+            return Ok(true);
+        }
+        let chain = self.board.read(|state| state.chain.clone());
+        if proposal.number > chain.last_number(&key) {
+            return chain.check_alone(message).map(|_| false);
+        }
+        let (file, sought) = (self.file.clone(), message.to_vec());
+        let found = tokio::task::spawn_blocking(move || find_outcome(&file, &sought)).await;
+        let found = found.map_err(|error| LedgerError::Missing(error.to_string()))??;
+        let Some(outcome) = found else {
+            let reason = format!(
+                "transaction {} of \"{client}\" is a repetition: it has signed {} since, and number {} was another one",
+                proposal.number,
+                chain.last_number(&key),
+                proposal.number
+            );
+            return Err(LedgerError::Refused(reason));
+        };
+        self.board.add_outcome(name, outcome);
+        Ok(true)
+    }
+
+    async fn order(self: Arc<Self>, request: OrderRequest) -> LedgerResult<OrderMessage> {
+        let order = self.board.read(|state| {
+            let own = state.own_vote.as_ref().filter(|vote| vote.header.height == request.height);
+            own.map(|vote| vote.order.clone())
+        });
+        Ok(OrderMessage { order: order.unwrap_or_default() })
+    }
+
+    async fn votes(self: Arc<Self>, caller: Party, message: VotesMessage) -> LedgerResult<VotesMessage> {
+        let Some(place) = self.board.directory.place(&caller.name) else {
+            return Err(LedgerError::Untrusted(format!("\"{}\" is no member", caller.name)));
+        };
+        take_votes(&self.board, place, &message)?;
+        Ok(self.board.votes_message())
+    }
+
+    async fn blocks(self: Arc<Self>, request: BlocksRequest) -> LedgerResult<BlocksMessage> {
+        let BlocksRequest { above, to } = request;
+        let recent = self.board.recent_blocks(above, to);
+        if !recent.is_empty() {
+            return Ok(first_blocks(recent.iter().map(|block| BlockMessage::of(block))));
+        }
+        let (file, height) = (self.file.clone(), self.board.read(|state| state.chain.height));
+        let found = tokio::task::spawn_blocking(move || {
+            let (mut found, mut bytes) = (Vec::new(), 0);
+            visit_blocks(&file, above, &mut |certified| {
+                let is_wanted = certified.0.header.height <= to.min(height) && bytes < BLOCKS_BYTES;
+                if is_wanted {
+                    bytes += certified.0.order.len();
+                    found.push(BlockMessage::of(&certified));
+                }
+                Ok(())
+            })
+            .map(|()| found)
+        });
+        let found = found.await.map_err(|error| LedgerError::Missing(error.to_string()))??;
+        Ok(first_blocks(found.into_iter()))
+    }
+
+    async fn compare(self: Arc<Self>, request: CompareRequest) -> LedgerResult<DonationMessage> {
+        let (answer, answered) = oneshot::channel();
+        self.inbox.ask(EngineRequest::Compare(request.rows()?, answer))?;
+        let donation = answered.await.map_err(|_| LedgerError::Missing("it stops".into()))??;
+        Ok(DonationMessage::of(donation))
+    }
+
+    async fn audit(self: Arc<Self>, is_repair: bool) -> LedgerResult<FindingsMessage> {
+        let (answer, answered) = oneshot::channel();
+        self.inbox.ask(EngineRequest::Audit { is_repair, answer })?;
+        answered.await.map_err(|_| LedgerError::Missing("it stops".into()))?
+    }
+
+    /// Answers calls of other organizations.
+    async fn answer_member(self: Arc<Self>, method: &str, call: IncomingCall) -> OutgoingAnswer {
+        let caller = call.caller.clone();
+        let (board, name) = (self.board.clone(), caller.name.clone());
+        match method {
+            "/Votes" => {
+                let take = |message| async move {
+                    self.votes(caller, message).await.inspect_err(|error| board.note_refused(&name, error))
+                };
+                call.with(BLOCK_MESSAGE_BYTES_MAX, take).await
+            }
+            "/Order" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.order(request)).await,
+            "/Blocks" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.blocks(request)).await,
+            _ => call.with(ROWS_MESSAGE_BYTES_MAX, |request| self.compare(request)).await,
+        }
+    }
+
+    /// Answers calls of the organization's own people.
+    async fn answer_people(self: Arc<Self>, method: &str, call: IncomingCall) -> OutgoingAnswer {
+        if call.caller.name != self.board.directory.own().name {
+            let reason =
+                format!("\"{}\" may not call this: only the organization itself may", call.caller.name);
+            return call.refuse(&LedgerError::Untrusted(reason));
+        }
+        let is_repair = method == "/Repair";
+        call.with(SMALL_MESSAGE_BYTES_MAX, move |_: Nothing| self.audit(is_repair)).await
+    }
+}
+
+/// So many blocks as fit into one answer, at least one.
+fn first_blocks(blocks: impl Iterator<Item = BlockMessage>) -> BlocksMessage {
+    let mut bytes = 0;
+    let fits = |block: &BlockMessage| {
+        let is_first = bytes == 0;
+        bytes += block.block.len();
+        is_first || bytes <= BLOCKS_BYTES
+    };
+    BlocksMessage { blocks: blocks.take_while(fits).collect() }
+}
+
+/// What became of a proposal, by the file; the first time that it is in it.
+fn find_outcome(file: &std::path::Path, proposal: &[u8]) -> LedgerResult<Option<OutcomeMessage>> {
+    let mut found = None;
+    visit_blocks(file, 0, &mut |(block, _)| {
+        if found.is_none() {
+            let order = OrderedBlock::decode(&block.order)?;
+            let index = order.proposals.iter().position(|other| other == proposal);
+            found = index.map(|index| OutcomeMessage {
+                height: block.header.height,
+                index: index as u32,
+                has_succeeded: block.header.outcomes.get(index),
+                reason: String::new(),
+            });
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+impl CallHandler for NodeEntry {
+    fn answer(
+        self: Arc<Self>,
+        method: String,
+        call: IncomingCall,
+    ) -> Pin<Box<dyn Future<Output = OutgoingAnswer> + Send>> {
+        Box::pin(async move {
+            let method = method.strip_prefix(ORGANIZATION).unwrap_or_default();
+            let roles: &[PartyRole] = match method {
+                "/Submit" => &[PartyRole::Client],
+                "/Status" => &[PartyRole::Organization, PartyRole::Client],
+                _ => &[PartyRole::Organization],
+            };
+            let call = match call.of(roles) {
+                Ok(call) => call,
+                Err(refused) => return refused,
+            };
+            match method {
+                "/Submit" => {
+                    let (caller, board) = (call.caller.clone(), self.board.clone());
+                    let name = caller.name.clone();
+                    let take = |message| async move {
+                        let taken = self.submit(caller, message).await;
+                        taken.inspect_err(|error| board.note_refused(&name, error))
+                    };
+                    call.with(PROPOSAL_MESSAGE_BYTES_MAX, take).await
+                }
+                "/Status" => {
+                    let status = |_: Nothing| async move { Ok(self.board.status()) };
+                    call.with(SMALL_MESSAGE_BYTES_MAX, status).await
+                }
+                "/Votes" | "/Order" | "/Blocks" | "/Compare" => self.answer_member(method, call).await,
+                "/Audit" | "/Repair" => self.answer_people(method, call).await,
+                _ => call.refuse(&LedgerError::Missing("an organization has no such method".into())),
+            }
+        })
+    }
+}

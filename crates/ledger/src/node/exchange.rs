@@ -1,0 +1,158 @@
+//! The tasks of a node that speak with other processes: one for each other organization, which exchanges votes with it, one that
+//! asks the ordering server for the next order, and one that hands it proposals. A message that is lost is sent again, since
+//! each task goes on until what it is about is certified.
+
+use super::board::{Board, BoardState};
+use super::call::RemoteProcess;
+use super::wire::{Nothing, OrderMessage, OrderRequest, ProposalMessage, VotesMessage};
+use crate::hash::LedgerHash;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::{sleep, timeout};
+
+/// How long a call for votes may take.
+const VOTES_LIMIT: Duration = Duration::from_secs(10);
+
+/// Votes are exchanged this often even if nothing has changed.
+const HEARTBEAT: Duration = Duration::from_millis(500);
+
+/// How long to wait after a process could not be reached.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How long the ordering server may hold a call for an order.
+const ORDER_WAIT_MS: u32 = 2_000;
+
+/// A proposal that was sent and is not certified after this time is sent again.
+const SEND_AGAIN: Duration = Duration::from_secs(2);
+
+/// A proposal that is not certified after this time is forgotten; its client sends it again if it still waits.
+const FORGET: Duration = Duration::from_secs(600);
+
+/// What a change of the votes changes.
+fn vote_version(state: &BoardState) -> (u64, Option<u32>, usize) {
+    (state.chain.height, state.own_vote.as_ref().map(|vote| vote.round), state.votes().count())
+}
+
+/// Takes over what another organization has said about the next block.
+///
+/// # Errors
+/// What is wrong with its own vote; relayed votes that are wrong are noted.
+pub(super) fn take_votes(
+    board: &Board,
+    place: usize,
+    message: &VotesMessage,
+) -> crate::error::LedgerResult<()> {
+    let height = message.height;
+    if board.read(|state| state.members[place].height != height || !state.members[place].is_reached) {
+        board.update(|state| {
+            state.members[place].height = height;
+            state.members[place].is_reached = true;
+        });
+    }
+    for relayed in &message.known {
+        if let Err(error) = board.offer_vote(relayed, None) {
+            board.note_refused(&board.directory.genesis.members[place].name, &error);
+        }
+    }
+    if message.own.is_empty() { Ok(()) } else { board.offer_vote(&message.own, Some(place)) }
+}
+
+/// Exchanges votes with another organization until the node stops.
+pub(super) async fn exchange_votes(board: Arc<Board>, process: RemoteProcess, place: usize) {
+    let mut changes = board.subscribe();
+    while !board.is_stopped() {
+        let sent = board.read(vote_version);
+        let answer = process.call("Votes", board.votes_message(), VOTES_LIMIT).await;
+        match answer {
+            Ok(answer) => {
+                if let Err(error) = take_votes(&board, place, &answer) {
+                    board.note_refused(&process.name, &error);
+                }
+                fetch_unknown_order(&board, &process, place).await;
+            }
+            Err(error) => {
+                if board.read(|state| state.members[place].is_reached) {
+                    eprintln!("{error}");
+                    board.update(|state| state.members[place].is_reached = false);
+                }
+                sleep(PAUSE).await;
+            }
+        }
+        let is_same = |board: &Board| board.read(|state| vote_version(state) == sent && !state.is_stopped);
+        let changed = async { while is_same(&board) && changes.changed().await.is_ok() {} };
+        let _ = timeout(HEARTBEAT, changed).await;
+    }
+}
+
+/// Asks a member for the order that it has voted for, if it is not the one that is here.
+async fn fetch_unknown_order(board: &Board, process: &RemoteProcess, place: usize) {
+    let unknown = board.read(|state| {
+        let mut votes = state.votes().filter(|vote| vote.member as usize == place);
+        votes.any(|vote| !state.orders.contains_key(&vote.header.order)).then_some(state.chain.height + 1)
+    });
+    let Some(height) = unknown else { return };
+    let request = OrderRequest { height, wait_ms: 0 };
+    if let Ok(OrderMessage { order }) = process.call("Order", request, VOTES_LIMIT).await
+        && !order.is_empty()
+        && let Err(error) = board.offer_order(&order)
+    {
+        board.note_refused(&process.name, &error);
+    }
+}
+
+/// Asks the ordering server for the order of the next block until the node stops.
+pub(super) async fn fetch_orders(board: Arc<Board>, process: RemoteProcess) {
+    let (mut changes, mut asked) = (board.subscribe(), 0);
+    while !board.is_stopped() {
+        let height = board.read(|state| state.chain.height + 1);
+        if asked == height {
+            let _ = timeout(HEARTBEAT, changes.changed()).await;
+            continue;
+        }
+        let limit = Duration::from_millis(u64::from(ORDER_WAIT_MS)) + VOTES_LIMIT;
+        let request = OrderRequest { height, wait_ms: ORDER_WAIT_MS };
+        match process.call::<_, OrderMessage>("Order", request, limit).await {
+            Ok(OrderMessage { order }) if order.is_empty() => {}
+            Ok(OrderMessage { order }) => match board.offer_order(&order) {
+                Ok(()) => asked = height,
+                Err(error) => {
+                    board.note_refused(&process.name, &error);
+                    sleep(PAUSE).await;
+                }
+            },
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Hands proposals to the ordering server, and again until they are certified.
+pub(super) async fn forward_proposals(board: Arc<Board>, process: RemoteProcess) {
+    let mut changes = board.subscribe();
+    while !board.is_stopped() {
+        let due: Vec<(LedgerHash, Vec<u8>)> = board.read(|state| {
+            let is_due = |sent: Option<Instant>| sent.is_none_or(|sent| sent.elapsed() > SEND_AGAIN);
+            let due = state.pending.iter().filter(|(_, proposal)| is_due(proposal.sent));
+            due.map(|(name, proposal)| (*name, proposal.message.clone())).take(256).collect()
+        });
+        let has_none = due.is_empty();
+        for (name, proposal) in due {
+            let message = ProposalMessage { proposal, wait_ms: 0, seen_height: 0 };
+            let answer = process.call::<_, Nothing>("Chain", message, VOTES_LIMIT).await;
+            board.update(|state| {
+                if let Some(proposal) = state.pending.get_mut(&name) {
+                    proposal.sent = Some(Instant::now());
+                }
+            });
+            if answer.is_err() {
+                sleep(PAUSE).await;
+                break;
+            }
+        }
+        if board.read(|state| state.pending.values().any(|proposal| proposal.since.elapsed() > FORGET)) {
+            board.update(|state| state.pending.retain(|_, proposal| proposal.since.elapsed() <= FORGET));
+        }
+        if has_none {
+            let _ = timeout(HEARTBEAT, changes.changed()).await;
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The network as processes: an organization's node, the ordering server, and the commands of clients and people. They speak
+//! gRPC over mutual TLS; docs/design/ledger-network.md says which process does what, and what happens when a message is lost or
+//! a process stops.
+//!
+//! ```text
+//! client ── Submit ──> node of an organization ── Chain ──> ordering server
+//!                        │  ^ Votes, Blocks,                   │ Order (asked for by height)
+//!                        v  │ Compare                          v
+//!                      the other nodes <───────────────────────┘
+//! ```
+
+mod board;
+pub mod call;
+pub mod config;
+pub mod directory;
+mod engine;
+mod entry;
+mod exchange;
+pub mod init;
+pub mod ordering;
+pub mod orders;
+pub mod people;
+pub mod serve;
+pub mod wire;

@@ -1,0 +1,313 @@
+//! What people call: `start` of a process, `submit` of a client, `status`, `audit` and `repair` of an organization.
+
+use super::board::Board;
+use super::call::RemoteProcess;
+use super::config::{NodeFolder, PartyRole};
+use super::directory::Directory;
+use super::engine::{Engine, EngineSettings};
+use super::entry::NodeEntry;
+use super::exchange::{exchange_votes, fetch_orders, forward_proposals};
+use super::ordering::OrderingServer;
+use super::serve::serve;
+use super::wire::{
+    FindingsMessage, Nothing, ORDERING, ORGANIZATION, OutcomeMessage, ProposalMessage, StatusMessage,
+};
+use crate::error::{LedgerError, LedgerResult};
+use crate::message::{Proposal, ProposedStatement};
+use crate::verify::verify_file;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long a call of `status` may take.
+const STATUS_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long an audit may take.
+const AUDIT_LIMIT: Duration = Duration::from_secs(3600);
+
+/// How long one call for an outcome waits; then it is asked again.
+const OUTCOME_WAIT_MS: u32 = 5_000;
+
+/// The file in which a client notes the last block that it knows of.
+const SEEN_FILE: &str = "seen";
+
+/// How long to wait before an organization that has not answered is asked again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+fn runtime() -> LedgerResult<Runtime> {
+    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    built.map_err(|error| LedgerError::Missing(format!("no threads: {error}")))
+}
+
+/// Ends when the process is asked to, by SIGTERM or SIGINT.
+async fn asked_to_stop() {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+async fn listen(folder: &NodeFolder) -> LedgerResult<TcpListener> {
+    let address = folder.require(folder.config.listen.as_ref(), "listen")?;
+    let failed = |error| LedgerError::Process {
+        name: folder.config.name.clone(),
+        message: format!("it cannot listen at {address}: {error}"),
+    };
+    TcpListener::bind(address.as_str()).await.map_err(failed)
+}
+
+fn say_ready(text: &str) {
+    println!("ready: {text}");
+    let _ = std::io::stdout().flush();
+}
+
+/// Runs the process of a folder in the foreground: an organization's node or the ordering server, until it is asked to stop.
+///
+/// # Errors
+/// [`LedgerError::File`], [`LedgerError::Untrusted`] and [`LedgerError::Process`] with why it cannot start.
+pub fn start(path: &Path) -> LedgerResult<()> {
+    let folder = NodeFolder::open(path)?;
+    let directory = Arc::new(Directory::open(&folder)?);
+    let runtime = runtime()?;
+    match directory.own().role {
+        PartyRole::Organization => start_node(&runtime, &folder, directory),
+        PartyRole::Ordering => start_ordering(&runtime, &folder, directory),
+        PartyRole::Client => Err(LedgerError::Refused("a client has no process; it submits".into())),
+    }
+}
+
+fn start_ordering(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>) -> LedgerResult<()> {
+    let server = OrderingServer::open(folder, directory.clone())?;
+    let listener = runtime.block_on(listen(folder))?;
+    let address = folder.config.listen.clone().unwrap_or_default();
+    let maker = server.clone();
+    let making = std::thread::spawn(move || maker.run().inspect_err(|error| eprintln!("{error}")));
+    say_ready(&format!(
+        "ordering server at {address}, network {}, {} orders",
+        directory.network,
+        server.height()
+    ));
+    let served = runtime.block_on(serve(listener, directory, server.clone(), asked_to_stop()));
+    server.stop();
+    let made =
+        making.join().map_err(|_| LedgerError::Missing("the thread that orders has panicked".into()))?;
+    served.and(made)
+}
+
+fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>) -> LedgerResult<()> {
+    let file = folder.kept_file()?;
+    let database = folder.require(folder.config.database.as_ref(), "database")?.clone();
+    let (found, _) = verify_file(&file)?;
+    let chain = found.chain()?.clone();
+    if chain.network != directory.network {
+        let reason =
+            format!("it is of network {}, and the founding document of {}", chain.network, directory.network);
+        return Err(LedgerError::file(&file, reason));
+    }
+    let height = chain.height;
+    let board = Arc::new(Board::new(directory.clone(), chain, folder.path.join("evidence"))?);
+    let listener = runtime.block_on(listen(folder))?;
+    let entered = runtime.enter();
+    let mut others = Vec::new();
+    for party in directory.others() {
+        if let Some(place) = directory.place(&party.name) {
+            others.push((place, RemoteProcess::new(&directory, party, ORGANIZATION)?));
+        }
+    }
+    let ordering = RemoteProcess::new(&directory, directory.ordering()?, ORDERING)?;
+    drop(entered);
+    let settings = EngineSettings {
+        board: board.clone(),
+        file: file.clone(),
+        database,
+        keys: folder.keys()?,
+        others: others.clone(),
+        runtime: runtime.handle().clone(),
+    };
+    let (engine, inbox) = Engine::new(settings);
+    let engine = std::thread::spawn(move || engine.run());
+    for (place, process) in others {
+        runtime.spawn(exchange_votes(board.clone(), process, place));
+    }
+    runtime.spawn(fetch_orders(board.clone(), ordering.clone()));
+    runtime.spawn(forward_proposals(board.clone(), ordering));
+    let (name, address) = (&directory.own().name, folder.config.listen.clone().unwrap_or_default());
+    say_ready(&format!(
+        "organization \"{name}\" at {address}, network {}, {height} blocks",
+        directory.network
+    ));
+    let entry = Arc::new(NodeEntry { board: board.clone(), inbox, file });
+    let served = runtime.block_on(serve(listener, directory.clone(), entry, asked_to_stop()));
+    board.update(|state| state.is_stopped = true);
+    engine.join().map_err(|_| LedgerError::Missing("the thread that executes has panicked".into()))?;
+    served
+}
+
+/// What became of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubmittedTransaction {
+    /// Its client's number for it.
+    pub number: u64,
+    /// Its block.
+    pub height: u64,
+    /// Its place in the block.
+    pub index: u32,
+    /// Whether it has done what it should.
+    pub has_succeeded: bool,
+    /// Why it has not, if the organization that was asked knows.
+    pub reason: String,
+}
+
+/// A client of a network.
+pub struct LedgerClient {
+    folder: NodeFolder,
+    directory: Directory,
+    runtime: Runtime,
+    keys: crate::signature::KeyPair,
+    organizations: Vec<RemoteProcess>,
+    /// The last block that an organization has told of.
+    seen_height: AtomicU64,
+}
+
+impl LedgerClient {
+    /// The client of a folder.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] and [`LedgerError::Untrusted`].
+    pub fn open(path: &Path) -> LedgerResult<LedgerClient> {
+        let folder = NodeFolder::open(path)?;
+        let directory = Directory::open(&folder)?;
+        if directory.own().role != PartyRole::Client {
+            return Err(LedgerError::Refused(format!("\"{}\" is no client", directory.own().name)));
+        }
+        let (keys, runtime) = (folder.keys()?, runtime()?);
+        let entered = runtime.enter();
+        let connect = |party| RemoteProcess::new(&directory, party, ORGANIZATION);
+        let organizations = directory.others().map(connect).collect::<LedgerResult<Vec<_>>>()?;
+        drop(entered);
+        // Only a hint, so a file that is not there or is damaged is none.
+        let seen = std::fs::read_to_string(folder.path.join(SEEN_FILE)).unwrap_or_default();
+        let seen_height = AtomicU64::new(seen.trim().parse().unwrap_or_default());
+        Ok(LedgerClient { folder, directory, runtime, keys, organizations, seen_height })
+    }
+
+    /// The network.
+    pub fn network(&self) -> crate::hash::LedgerHash {
+        self.directory.network
+    }
+
+    /// Signs a transaction.
+    pub fn sign(&self, number: u64, statements: Vec<ProposedStatement>) -> Vec<u8> {
+        Proposal { network: self.directory.network, number, statements }.sign(&self.keys)
+    }
+
+    /// Takes the next number, which is in a file of the folder, and runs `work` with it. No other process of this client takes
+    /// a number meanwhile, because transactions of one client that overtake each other are repetitions.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`], and those of `work`.
+    pub fn with_next_number<T>(&self, work: impl FnOnce(u64) -> LedgerResult<T>) -> LedgerResult<T> {
+        let path = self.folder.path.join("number");
+        let failed = |error: std::io::Error| LedgerError::file(&path, error);
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .append(true)
+            .open(&path)
+            .map_err(failed)?;
+        file.lock().map_err(failed)?;
+        // A line for each: one that is torn counts as one, too.
+        let taken = std::fs::read(&path).map_err(failed)?.iter().filter(|byte| **byte == b'\n').count();
+        file.write_all(b"\n").and_then(|()| file.sync_data()).map_err(failed)?;
+        work(taken as u64 + 1)
+    }
+
+    /// Hands a signed transaction to an organization, to another one if that does not answer, and waits until it is certified.
+    /// To send it again has no other effect.
+    ///
+    /// # Errors
+    /// [`LedgerError::Refused`] with why; [`LedgerError::NoQuorum`] if it is not known to be certified after this time.
+    pub fn submit(
+        &self,
+        number: u64,
+        proposal: &[u8],
+        at: Option<&str>,
+        limit: Duration,
+    ) -> LedgerResult<SubmittedTransaction> {
+        let named = |process: &&RemoteProcess| at.is_none_or(|name| name == process.name);
+        let able: Vec<&RemoteProcess> = self.organizations.iter().filter(named).collect();
+        if able.is_empty() {
+            return Err(LedgerError::Missing(format!("no organization \"{}\"", at.unwrap_or_default())));
+        }
+        let (deadline, mut last) = (Instant::now() + limit, String::new());
+        let mut turn = number as usize;
+        while Instant::now() < deadline {
+            let process = able[turn % able.len()];
+            turn += 1;
+            let seen_height = self.seen_height.load(Ordering::Relaxed);
+            let proposal = proposal.to_vec();
+            let message = ProposalMessage { proposal, wait_ms: OUTCOME_WAIT_MS, seen_height };
+            let call_limit = Duration::from_millis(u64::from(OUTCOME_WAIT_MS)) + STATUS_LIMIT;
+            let rest = deadline.saturating_duration_since(Instant::now()).min(call_limit);
+            match self.runtime.block_on(process.call::<_, OutcomeMessage>("Submit", message, rest)) {
+                Ok(OutcomeMessage { height: 0, .. }) => last = "it is not certified yet".to_owned(),
+                Ok(OutcomeMessage { height, index, has_succeeded, reason }) => {
+                    if self.seen_height.fetch_max(height, Ordering::Relaxed) < height {
+                        let _ = std::fs::write(self.folder.path.join(SEEN_FILE), height.to_string());
+                    }
+                    return Ok(SubmittedTransaction { number, height, index, has_succeeded, reason });
+                }
+                Err(error @ LedgerError::Refused(_)) => return Err(error),
+                Err(error) => {
+                    last = error.to_string();
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+        let seconds = limit.as_secs();
+        let advice = format!("send it again with --number {number}, which does it once in any case");
+        Err(LedgerError::NoQuorum(format!(
+            "transaction {number} is not known to be certified after {seconds} s ({last}); {advice}"
+        )))
+    }
+}
+
+fn ask<A: prost::Message + Default + 'static>(path: &Path, method: &str, limit: Duration) -> LedgerResult<A> {
+    let folder = NodeFolder::open(path)?;
+    let directory = Directory::open(&folder)?;
+    let runtime = runtime()?;
+    if directory.own().role != PartyRole::Organization {
+        return Err(LedgerError::Refused(format!("\"{}\" is no organization", directory.own().name)));
+    }
+    let entered = runtime.enter();
+    let process = RemoteProcess::new(&directory, directory.own(), ORGANIZATION)?;
+    drop(entered);
+    runtime.block_on(process.call(method, Nothing {}, limit))
+}
+
+/// What the running node of a folder says about itself and the others.
+///
+/// # Errors
+/// [`LedgerError::Process`] if it does not answer.
+pub fn status(path: &Path) -> LedgerResult<StatusMessage> {
+    ask(path, "Status", STATUS_LIMIT)
+}
+
+/// Has the running node of a folder compare its tables with the ledger, and repair them if that is wanted.
+///
+/// # Errors
+/// [`LedgerError::Process`] if it does not answer, or could not.
+pub fn audit(path: &Path, is_repair: bool) -> LedgerResult<FindingsMessage> {
+    ask(path, if is_repair { "Repair" } else { "Audit" }, AUDIT_LIMIT)
+}

@@ -1,0 +1,346 @@
+//! What gRPC carries between the processes of a network: protobuf messages around the byte strings that docs/ledger-format.md
+//! defines. Signatures are of those byte strings alone, so nothing here is signed, hashed or stored.
+//!
+//! ```text
+//! /ankerdb.ledger.Ordering/      Chain    a signed proposal, from an organization
+//!                                Order    the signed order of a height, once there is one
+//! /ankerdb.ledger.Organization/  Submit   a signed proposal, from a client; answered when it is certified
+//!                                Votes    votes on the next block, both ways
+//!                                Order    the order that this organization has for a height
+//!                                Blocks   certified blocks above a height
+//!                                Compare  hashes of rows; answered with the rows that differ
+//!                                Status, Audit, Repair   for people of the organization itself
+//! ```
+
+use crate::error::{LedgerError, LedgerResult};
+use crate::hash::LedgerHash;
+use crate::recovery::{DonatedRows, Donation, RowHashes};
+use crate::verify::CertifiedBlock;
+use std::collections::BTreeMap;
+
+/// The longest message with one proposal: a proposal of the longest kind and what is around it.
+pub const PROPOSAL_MESSAGE_BYTES_MAX: usize = crate::chain::PROPOSAL_BYTES_MAX + (64 << 10);
+
+/// The longest message with an order, blocks or votes.
+pub const BLOCK_MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// The longest message with hashes of rows or rows.
+pub const ROWS_MESSAGE_BYTES_MAX: usize = 512 << 20;
+
+/// The longest message of any other kind.
+pub const SMALL_MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// The service of an ordering server.
+pub const ORDERING: &str = "/ankerdb.ledger.Ordering";
+
+/// The service of an organization.
+pub const ORGANIZATION: &str = "/ankerdb.ledger.Organization";
+
+/// A message without content.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Nothing {}
+
+/// A signed proposal.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ProposalMessage {
+    /// The signed bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub proposal: Vec<u8>,
+    /// How long the sender waits for an outcome, in milliseconds.
+    #[prost(uint32, tag = "2")]
+    pub wait_ms: u32,
+    /// The last block that the sender knows of: an organization that is behind it could take a table for missing.
+    #[prost(uint64, tag = "3")]
+    pub seen_height: u64,
+}
+
+/// What became of a proposal.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct OutcomeMessage {
+    /// The block that it is in; 0 if it is in none yet.
+    #[prost(uint64, tag = "1")]
+    pub height: u64,
+    /// Its place in the block.
+    #[prost(uint32, tag = "2")]
+    pub index: u32,
+    /// Whether it has done what it should.
+    #[prost(bool, tag = "3")]
+    pub has_succeeded: bool,
+    /// Why it has not, as far as this organization knows.
+    #[prost(string, tag = "4")]
+    pub reason: String,
+}
+
+/// Which order is wanted.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct OrderRequest {
+    /// Of which block.
+    #[prost(uint64, tag = "1")]
+    pub height: u64,
+    /// How long to wait for it, in milliseconds.
+    #[prost(uint32, tag = "2")]
+    pub wait_ms: u32,
+}
+
+/// A signed order, or no bytes if there is none yet.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct OrderMessage {
+    /// The signed bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub order: Vec<u8>,
+}
+
+/// Votes on the block after the sender's last one.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct VotesMessage {
+    /// The sender's last block.
+    #[prost(uint64, tag = "1")]
+    pub height: u64,
+    /// The sender's own vote, or no bytes.
+    #[prost(bytes = "vec", tag = "2")]
+    pub own: Vec<u8>,
+    /// Votes of others that the sender has.
+    #[prost(bytes = "vec", repeated, tag = "3")]
+    pub known: Vec<Vec<u8>>,
+}
+
+/// Which blocks are wanted.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct BlocksRequest {
+    /// Those above this height,
+    #[prost(uint64, tag = "1")]
+    pub above: u64,
+    /// up to this one.
+    #[prost(uint64, tag = "2")]
+    pub to: u64,
+}
+
+/// A certified block.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct BlockMessage {
+    /// The LedgerBlock.
+    #[prost(bytes = "vec", tag = "1")]
+    pub block: Vec<u8>,
+    /// Its signed votes.
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub votes: Vec<Vec<u8>>,
+}
+
+/// Certified blocks, one behind the other.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct BlocksMessage {
+    /// They.
+    #[prost(message, repeated, tag = "1")]
+    pub blocks: Vec<BlockMessage>,
+}
+
+/// Keys and hashes of a table's rows.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TableHashes {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub table: String,
+    /// Keys.
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub keys: Vec<Vec<u8>>,
+    /// 32 bytes for each key.
+    #[prost(bytes = "vec", tag = "3")]
+    pub hashes: Vec<u8>,
+}
+
+/// The rows of a member, by their hashes.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct CompareRequest {
+    /// Its tables.
+    #[prost(message, repeated, tag = "1")]
+    pub tables: Vec<TableHashes>,
+}
+
+/// The content of a value; nothing for NULL.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ContentMessage {
+    /// It.
+    #[prost(bytes = "vec", optional, tag = "1")]
+    pub content: Option<Vec<u8>>,
+}
+
+/// A row.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct RowMessage {
+    /// Its values.
+    #[prost(message, repeated, tag = "1")]
+    pub values: Vec<ContentMessage>,
+}
+
+/// Rows of a table that differ.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct DonatedTable {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub table: String,
+    /// How many rows were compared.
+    #[prost(uint64, tag = "2")]
+    pub compared: u64,
+    /// Keys of those that differ.
+    #[prost(bytes = "vec", repeated, tag = "3")]
+    pub keys: Vec<Vec<u8>>,
+    /// The donor's rows.
+    #[prost(message, repeated, tag = "4")]
+    pub rows: Vec<RowMessage>,
+}
+
+/// What a donor answers.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct DonationMessage {
+    /// After which block.
+    #[prost(uint64, tag = "1")]
+    pub height: u64,
+    /// By table.
+    #[prost(message, repeated, tag = "2")]
+    pub tables: Vec<DonatedTable>,
+}
+
+/// What an organization says about itself, for people.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct StatusMessage {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The network, in hexadecimal digits.
+    #[prost(string, tag = "2")]
+    pub network: String,
+    /// Its last block.
+    #[prost(uint64, tag = "3")]
+    pub height: u64,
+    /// Its hash, in hexadecimal digits.
+    #[prost(string, tag = "4")]
+    pub head: String,
+    /// Its database and what it is doing.
+    #[prost(string, tag = "5")]
+    pub state: String,
+    /// Tables that are not what the ledger says.
+    #[prost(string, repeated, tag = "6")]
+    pub suspects: Vec<String>,
+    /// The members.
+    #[prost(message, repeated, tag = "7")]
+    pub members: Vec<MemberStatus>,
+    /// What others have done that they must not, and the files that prove it.
+    #[prost(string, repeated, tag = "8")]
+    pub evidence: Vec<String>,
+    /// Repairs since it was started.
+    #[prost(string, repeated, tag = "9")]
+    pub repairs: Vec<String>,
+    /// Why there is no quorum for the next block, or nothing.
+    #[prost(string, tag = "10")]
+    pub stuck: String,
+    /// Messages that were refused, the last ones.
+    #[prost(string, repeated, tag = "11")]
+    pub refused: Vec<String>,
+}
+
+/// What an organization knows of a member.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct MemberStatus {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Its last block, as it says.
+    #[prost(uint64, tag = "2")]
+    pub height: u64,
+    /// Whether it has answered last.
+    #[prost(bool, tag = "3")]
+    pub is_reached: bool,
+    /// Height of its last vote.
+    #[prost(uint64, tag = "4")]
+    pub voted_height: u64,
+    /// Whether that vote is for what has the quorum; nothing if there is none.
+    #[prost(bool, optional, tag = "5")]
+    pub consents: Option<bool>,
+}
+
+/// What an audit or a repair has found.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct FindingsMessage {
+    /// For people, one a line.
+    #[prost(string, repeated, tag = "1")]
+    pub lines: Vec<String>,
+    /// Whether all tables are what the ledger certifies.
+    #[prost(bool, tag = "2")]
+    pub is_certified: bool,
+}
+
+impl BlockMessage {
+    /// A block as a message.
+    pub fn of((block, votes): &CertifiedBlock) -> BlockMessage {
+        BlockMessage { block: block.encode(), votes: votes.clone() }
+    }
+
+    /// The block in a message; it is not verified.
+    ///
+    /// # Errors
+    /// [`LedgerError::Malformed`].
+    pub fn certified(self) -> LedgerResult<CertifiedBlock> {
+        Ok((crate::block::LedgerBlock::decode(&self.block)?, self.votes))
+    }
+}
+
+impl CompareRequest {
+    /// Hashes as a message.
+    pub fn of(rows: &BTreeMap<String, RowHashes>) -> CompareRequest {
+        let table = |(name, rows): (&String, &RowHashes)| TableHashes {
+            table: name.clone(),
+            keys: rows.iter().map(|(key, _)| key.clone()).collect(),
+            hashes: rows.iter().flat_map(|(_, hash)| hash.0).collect(),
+        };
+        CompareRequest { tables: rows.iter().map(table).collect() }
+    }
+
+    /// The hashes in a message.
+    ///
+    /// # Errors
+    /// [`LedgerError::Malformed`] if a table has not as many hashes as keys.
+    pub fn rows(self) -> LedgerResult<BTreeMap<String, RowHashes>> {
+        let mut found = BTreeMap::new();
+        for TableHashes { table, keys, hashes } in self.tables {
+            let (hashes, rest) = hashes.as_chunks::<32>();
+            if hashes.len() != keys.len() || !rest.is_empty() {
+                return Err(LedgerError::Malformed(format!(
+                    "table \"{table}\" has {} keys and {} hashes",
+                    keys.len(),
+                    hashes.len()
+                )));
+            }
+            let rows = keys.into_iter().zip(hashes.iter().map(|hash| LedgerHash(*hash)));
+            found.insert(table, rows.collect());
+        }
+        Ok(found)
+    }
+}
+
+impl DonationMessage {
+    /// A donation as a message.
+    pub fn of(donation: Donation) -> DonationMessage {
+        let row = |row: Vec<crate::value::Content>| RowMessage {
+            values: row.into_iter().map(|content| ContentMessage { content }).collect(),
+        };
+        let table = |rows: DonatedRows| DonatedTable {
+            table: rows.table,
+            compared: rows.compared as u64,
+            keys: rows.keys,
+            rows: rows.rows.into_iter().map(row).collect(),
+        };
+        DonationMessage { height: donation.height, tables: donation.tables.into_iter().map(table).collect() }
+    }
+
+    /// The donation in a message.
+    pub fn donation(self) -> Donation {
+        let row = |row: RowMessage| row.values.into_iter().map(|value| value.content).collect();
+        let table = |rows: DonatedTable| DonatedRows {
+            table: rows.table,
+            compared: rows.compared as usize,
+            keys: rows.keys,
+            rows: rows.rows.into_iter().map(row).collect(),
+        };
+        Donation { height: self.height, tables: self.tables.into_iter().map(table).collect() }
+    }
+}

@@ -1,0 +1,446 @@
+//! Processes that are killed, and parties that lie: nothing acknowledged is lost, no two members commit different blocks, and what
+//! must not be is refused with a reason. LEDGER_ROUNDS says how often processes are killed.
+
+mod products;
+mod started;
+
+use ankerdb_ledger::chain::LedgerChain;
+use ankerdb_ledger::error::LedgerError;
+use ankerdb_ledger::member::address::open_member;
+use ankerdb_ledger::message::{OrderedBlock, Vote};
+use ankerdb_ledger::node::call::RemoteProcess;
+use ankerdb_ledger::node::config::NodeFolder;
+use ankerdb_ledger::node::directory::Directory;
+use ankerdb_ledger::node::people::{LedgerClient, SubmittedTransaction};
+use ankerdb_ledger::node::serve::{CallHandler, IncomingCall, OutgoingAnswer, serve};
+use ankerdb_ledger::node::wire::{
+    BLOCK_MESSAGE_BYTES_MAX, BlocksMessage, BlocksRequest, Nothing, ORDERING as ORDERING_SERVICE,
+    ORGANIZATION, OrderMessage, OrderRequest, OutcomeMessage, ProposalMessage, StatusMessage, VotesMessage,
+};
+use ankerdb_ledger::organization::scan_states;
+use ankerdb_ledger::signature::KeyPair;
+use ankerdb_ledger::verify::visit_blocks;
+use started::{LIMIT, ORDERING, PARTIES, StartedNetwork, TABLE, statement, submit};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn rounds() -> usize {
+    std::env::var("LEDGER_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(6)
+}
+
+/// A client that adds to its account until it is told to stop. What was acknowledged comes back.
+fn add_until(client: &LedgerClient, account: u64, stop: &AtomicBool) -> Vec<SubmittedTransaction> {
+    let mut done = Vec::new();
+    let sql = format!("UPDATE account SET balance = balance + 1 WHERE id = {account}");
+    while !stop.load(Ordering::Relaxed) {
+        let number = 10 + done.len() as u64;
+        done.push(submit(client, number, &sql));
+    }
+    done
+}
+
+/// Every acknowledged transaction is in every file, where it was said to be; and the tables are what the last block certifies.
+fn assert_nothing_is_lost(network: &StartedNetwork, acknowledged: &[SubmittedTransaction]) {
+    for (at, name) in PARTIES.into_iter().enumerate().take(ORDERING) {
+        let path = network.path(name).join(format!("{name}.ledger"));
+        let mut outcomes: BTreeMap<u64, Vec<bool>> = BTreeMap::new();
+        visit_blocks(&path, 0, &mut |(block, _)| {
+            let bits = &block.header.outcomes;
+            outcomes.insert(block.header.height, (0..bits.count()).map(|at| bits.get(at)).collect());
+            Ok(())
+        })
+        .expect("blocks");
+        for done in acknowledged {
+            let outcome = outcomes.get(&done.height).and_then(|bits| bits.get(done.index as usize));
+            assert_eq!(outcome, Some(&done.has_succeeded), "{name} has lost {done:?}");
+        }
+        let found = network.verified(at);
+        let chain: &LedgerChain = found.chain().expect("a chain");
+        let folder = NodeFolder::open(&network.path(name)).expect("a folder");
+        let mut member = open_member(&folder.config.database.expect("a database")).expect("a member");
+        assert_eq!(member.height().expect("a height"), chain.height, "{name}");
+        let states = scan_states(member.as_mut(), chain).expect("tables");
+        assert_eq!(Some(states.hash()), chain.state, "{name}");
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_whichever_processes_are_killed_and_started_again() {
+    let Some(mut network) = StartedNetwork::start("faults-killed", 2) else { return };
+    let (bank, shop) = (network.client("bank"), network.client("shop"));
+    submit(&bank, 1, TABLE);
+    submit(&bank, 2, "INSERT INTO account (id, balance) VALUES (0, 0), (1, 0)");
+    let stop = AtomicBool::new(false);
+    let mut random = fastrand::Rng::with_seed(rounds() as u64);
+    let acknowledged = std::thread::scope(|scope| {
+        let clients = [(&bank, 0), (&shop, 1)].map(|(client, account)| {
+            let stop = &stop;
+            scope.spawn(move || add_until(client, account, stop))
+        });
+        for round in 0..rounds() {
+            std::thread::sleep(Duration::from_millis(random.u64(0..600)));
+            // Every role is killed, and sometimes two at once.
+            let victim = round % PARTIES.len();
+            let other = random.usize(0..PARTIES.len());
+            network.kill(victim);
+            let has_other = other != victim && random.bool();
+            if has_other {
+                network.kill(other);
+            }
+            std::thread::sleep(Duration::from_millis(random.u64(0..600)));
+            network.start_process(victim);
+            if has_other {
+                network.start_process(other);
+            }
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        stop.store(true, Ordering::Relaxed);
+        clients.map(|client| client.join().expect("a client that is answered")).concat()
+    });
+    assert!(acknowledged.len() > rounds(), "{} transactions", acknowledged.len());
+    assert!(acknowledged.iter().all(|done| done.has_succeeded), "{acknowledged:?}");
+    network.wait_for_equal_heights();
+    for at in (0..PARTIES.len()).rev() {
+        assert_eq!(network.terminate(at), Some(0), "{}", network.log(at));
+    }
+    network.compare_files();
+    assert_nothing_is_lost(&network, &acknowledged);
+}
+
+#[test]
+fn a_database_that_is_killed_comes_back_and_its_node_follows() {
+    let Some(mut network) = StartedNetwork::start("faults-database", 2) else { return };
+    let client = network.client("bank");
+    submit(&client, 1, TABLE);
+    submit(&client, 2, "INSERT INTO account (id, balance) VALUES (0, 0)");
+    network.wait_for_equal_heights();
+    let mut done = Vec::new();
+    for at in 0..ORDERING {
+        network.servers[at].kill();
+        let number = 3 + 2 * at as u64;
+        for number in [number, number + 1] {
+            done.push(submit(&client, number, "UPDATE account SET balance = balance + 1 WHERE id = 0"));
+        }
+        network.servers[at].kill_and_restart().expect("a server");
+        network.wait_for_equal_heights();
+    }
+    for at in 0..PARTIES.len() {
+        assert_eq!(network.terminate(at), Some(0), "{}", network.log(at));
+    }
+    network.compare_files();
+    assert_nothing_is_lost(&network, &done);
+}
+
+/// A party that says what it wants, with the certificate and the key of one of the network.
+struct Liar {
+    runtime: tokio::runtime::Runtime,
+    directory: Directory,
+    keys: KeyPair,
+}
+
+impl Liar {
+    fn new(network: &StartedNetwork, party: &str) -> Liar {
+        Liar::of(&NodeFolder::open(&network.path(party)).expect("a folder"))
+    }
+
+    fn of(folder: &NodeFolder) -> Liar {
+        let runtime = tokio::runtime::Runtime::new().expect("threads");
+        let directory = Directory::open(folder).expect("parties");
+        Liar { runtime, directory, keys: folder.keys().expect("a key") }
+    }
+
+    fn call<Q, A>(
+        &self,
+        party: &str,
+        service: &'static str,
+        method: &str,
+        message: Q,
+    ) -> Result<A, LedgerError>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let _entered = self.runtime.enter();
+        let party = self.directory.parties.iter().find(|known| known.name == party).expect("a party");
+        let process = RemoteProcess::new(&self.directory, party, service).expect("a process");
+        self.runtime.block_on(process.call(method, message, Duration::from_secs(20)))
+    }
+
+    fn votes(&self, own: Vec<u8>, known: Vec<Vec<u8>>) -> Result<VotesMessage, LedgerError> {
+        self.call("mariadb", ORGANIZATION, "Votes", VotesMessage { height: 0, own, known })
+    }
+}
+
+fn refusal<T: std::fmt::Debug>(answer: Result<T, LedgerError>) -> String {
+    answer.expect_err("it is refused").to_string()
+}
+
+#[test]
+fn forged_borrowed_replayed_and_huge_messages_are_refused_with_a_reason() {
+    let Some(mut network) = StartedNetwork::start("faults-forged", 2) else { return };
+    let client = network.client("bank");
+    submit(&client, 1, TABLE);
+    let insert = "INSERT INTO account (id, balance) VALUES (1, 100)";
+    let first = submit(&client, 2, insert);
+    network.wait_for_equal_heights();
+    network.kill(0);
+    let (liar, ankerdb) = (Liar::new(&network, "postgresql"), Liar::new(&network, "ankerdb"));
+    let blocks: BlocksMessage = liar
+        .call("mariadb", ORGANIZATION, "Blocks", BlocksRequest { above: 0, to: u64::MAX })
+        .expect("blocks");
+    let last = blocks.blocks.last().expect("two blocks").clone().certified().expect("a block");
+    let mut header = last.0.header.clone();
+    (header.height, header.previous) = (header.height + 1, header.hash());
+    let vote =
+        |member: u32, round: u32, keys: &KeyPair| Vote { member, round, header: header.clone() }.sign(keys);
+
+    // A wrong signature; another's vote behind the own certificate; an own vote with another's key.
+    let mut damaged = vote(0, 1, &liar.keys);
+    *damaged.last_mut().expect("a signature") ^= 1;
+    assert!(refusal(liar.votes(damaged, Vec::new())).contains("the signature of a vote"));
+    let borrowed = refusal(liar.votes(vote(2, 1, &ankerdb.keys), Vec::new()));
+    assert!(
+        borrowed.contains("the certificate is that of \"postgresql\" and the vote that of \"ankerdb\""),
+        "{borrowed}"
+    );
+    assert!(refusal(liar.votes(vote(2, 1, &liar.keys), Vec::new())).contains("in the name of \"ankerdb\""));
+    let refused = network.status(1).refused.join("\n");
+    assert!(refused.contains("from \"postgresql\": the signature of a vote"), "{refused}");
+
+    // Old votes and orders again change nothing.
+    for old in &last.1 {
+        let _ = liar.votes(Vec::new(), vec![old.clone()]);
+    }
+    let again: OutcomeMessage = {
+        let bank = Liar::new(&network, "bank");
+        let proposal = client.sign(2, statement(insert));
+        let message = ProposalMessage { proposal, wait_ms: 5_000, seen_height: 0 };
+        bank.call("mariadb", ORGANIZATION, "Submit", message).expect("its first outcome")
+    };
+    assert_eq!((again.height, again.index, again.has_succeeded), (first.height, first.index, true));
+    // A number that was used for something else.
+    let other = client.sign(2, statement("UPDATE account SET balance = 0 WHERE id = 1"));
+    assert!(client.submit(2, &other, None, LIMIT).expect_err("used").to_string().contains("is a repetition"));
+
+    // Another client's transaction; a client or an organization in a role that it has not.
+    let shop = Liar::new(&network, "shop");
+    let submit_as = |liar: &Liar, proposal: Vec<u8>| {
+        let message = ProposalMessage { proposal, wait_ms: 100, seen_height: 0 };
+        liar.call::<_, OutcomeMessage>("mariadb", ORGANIZATION, "Submit", message)
+    };
+    let borrowed = refusal(submit_as(&shop, client.sign(9, statement(insert))));
+    assert!(
+        borrowed.contains("the certificate is that of \"shop\" and the transaction that of \"bank\""),
+        "{borrowed}"
+    );
+    assert!(refusal(submit_as(&liar, client.sign(9, statement(insert)))).contains("may not call this"));
+    let answer = shop.call::<_, VotesMessage>("mariadb", ORGANIZATION, "Votes", VotesMessage::default());
+    assert!(refusal(answer).contains("\"shop\" may not call this"));
+    let answer = liar.call::<_, Nothing>("mariadb", ORGANIZATION, "Repair", Nothing {});
+    assert!(refusal(answer).contains("only the organization itself"));
+
+    // Huge ones.
+    let huge = refusal(submit_as(&shop, vec![0; 5 << 20]));
+    assert!(huge.contains("too large"), "{huge}");
+    let huge = refusal(liar.votes(vec![0; BLOCK_MESSAGE_BYTES_MAX + 1], Vec::new()));
+    assert!(huge.contains("too large"), "{huge}");
+    let message = ProposalMessage { proposal: vec![0; 5 << 20], wait_ms: 0, seen_height: 0 };
+    let huge = refusal(liar.call::<_, Nothing>("ordering", ORDERING_SERVICE, "Chain", message));
+    assert!(huge.contains("too large"), "{huge}");
+
+    // The network has gone on meanwhile, and does.
+    assert!(submit(&client, 3, "UPDATE account SET balance = balance + 1 WHERE id = 1").has_succeeded);
+    network.start_process(0);
+    network.wait_for_equal_heights();
+    network.end_and_compare_files();
+}
+
+#[test]
+fn a_stranger_with_a_certificate_of_its_own_gets_no_connection() {
+    let Some(network) = StartedNetwork::start("faults-stranger", 2) else { return };
+    let other = StartedNetwork::found("faults-stranger-other", 2).expect("the products are here");
+    // The stranger knows everything that is public, and has the certificate of a network that it has founded itself.
+    let mut folder = NodeFolder::open(&network.path("mariadb")).expect("a folder");
+    let own = other.path("mariadb");
+    folder.config.certificate_key = own.join("certificate.key");
+    for party in folder.config.party.iter_mut().filter(|party| party.name == "mariadb") {
+        party.certificate = own.join("certificates/mariadb.pem");
+    }
+    let stranger = Liar::of(&folder);
+    let answer = stranger.call::<_, StatusMessage>("postgresql", ORGANIZATION, "Status", Nothing {});
+    let said = refusal(answer);
+    assert!(said.starts_with("\"postgresql\": "), "{said}");
+    assert_eq!(network.status(0).height, 0);
+    network.end_and_compare_files();
+}
+
+#[test]
+fn a_member_that_votes_twice_is_not_counted_and_both_votes_are_kept() {
+    let Some(mut network) = StartedNetwork::start("faults-twice", 2) else { return };
+    let client = network.client("bank");
+    submit(&client, 1, TABLE);
+    network.wait_for_equal_heights();
+    network.kill(0);
+    let liar = Liar::new(&network, "postgresql");
+    let blocks: BlocksMessage = liar
+        .call("mariadb", ORGANIZATION, "Blocks", BlocksRequest { above: 0, to: u64::MAX })
+        .expect("blocks");
+    let (block, _) = blocks.blocks[0].clone().certified().expect("a block");
+    for state in [1, 2] {
+        let mut header = block.header.clone();
+        (header.height, header.previous) = (2, block.header.hash());
+        header.state.0[0] = state;
+        let vote = Vote { member: 0, round: 1, header }.sign(&liar.keys);
+        for party in ["mariadb", "ankerdb"] {
+            let message = VotesMessage { height: 1, own: vote.clone(), known: Vec::new() };
+            liar.call::<_, VotesMessage>(party, ORGANIZATION, "Votes", message).expect("an answer");
+        }
+    }
+    for at in [1, 2] {
+        let is_found = |status: &StatusMessage| {
+            status
+                .evidence
+                .iter()
+                .any(|line| line.contains("\"postgresql\" has signed two votes of round 1 on block 2"))
+        };
+        network.wait_for(at, "aware of it", is_found);
+        let kept = std::fs::read_dir(network.path(PARTIES[at]).join("evidence")).expect("a folder").count();
+        assert_eq!(kept, 1);
+    }
+    // The other two are a quorum without it.
+    let done = submit(&client, 2, "INSERT INTO account (id, balance) VALUES (1, 100)");
+    assert_eq!((done.height, done.has_succeeded), (2, true));
+    network.start_process(0);
+    network.wait_for_equal_heights();
+    network.end_and_compare_files();
+}
+
+/// An ordering server with the network's key that signs another order for each organization: the transactions of block 3 in
+/// another order, or without the last one.
+struct Equivocator {
+    network: ankerdb_ledger::hash::LedgerHash,
+    keys: KeyPair,
+    waiting: Mutex<Vec<Vec<u8>>>,
+    orders: Mutex<Vec<Vec<Vec<u8>>>>,
+}
+
+const EQUIVOCATED_HEIGHT: u64 = 3;
+
+impl Equivocator {
+    fn chain(&self, proposal: Vec<u8>) {
+        let (mut waiting, mut orders) =
+            (self.waiting.lock().expect("no panic"), self.orders.lock().expect("no panic"));
+        let is_known = waiting.contains(&proposal) || orders.iter().flatten().any(|known| *known == proposal);
+        if is_known {
+            return;
+        }
+        waiting.push(proposal);
+        // The third block has three transactions, the others one.
+        let needed = if orders.len() as u64 + 1 == EQUIVOCATED_HEIGHT { 3 } else { 1 };
+        if waiting.len() == needed {
+            orders.push(std::mem::take(&mut waiting));
+        }
+    }
+
+    fn order(&self, caller: &str, height: u64) -> Vec<u8> {
+        let orders = self.orders.lock().expect("no panic");
+        let Some(mut proposals) = orders.get(height as usize - 1).cloned() else { return Vec::new() };
+        if height == EQUIVOCATED_HEIGHT {
+            match caller {
+                "postgresql" => proposals.reverse(),
+                "mariadb" => drop(proposals.pop()),
+                _ => {}
+            }
+        }
+        OrderedBlock { network: self.network, height, proposals }.sign(&self.keys)
+    }
+}
+
+impl CallHandler for Equivocator {
+    fn answer(
+        self: Arc<Self>,
+        method: String,
+        call: IncomingCall,
+    ) -> Pin<Box<dyn Future<Output = OutgoingAnswer> + Send>> {
+        Box::pin(async move {
+            let caller = call.caller.name.clone();
+            if method.ends_with("/Chain") {
+                let take = |message: ProposalMessage| async move {
+                    self.chain(message.proposal);
+                    Ok(Nothing {})
+                };
+                return call.with(BLOCK_MESSAGE_BYTES_MAX, take).await;
+            }
+            let find = |request: OrderRequest| async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Ok(OrderMessage { order: self.order(&caller, request.height) })
+            };
+            call.with(BLOCK_MESSAGE_BYTES_MAX, find).await
+        })
+    }
+}
+
+#[test]
+fn an_ordering_server_that_hands_out_three_orders_of_one_block_is_found_and_one_of_them_is_committed_by_all()
+{
+    let Some(mut network) = StartedNetwork::found("faults-equivocation", 2) else { return };
+    let folder = NodeFolder::open(&network.path("ordering")).expect("a folder");
+    let directory = Arc::new(Directory::open(&folder).expect("parties"));
+    let equivocator = Arc::new(Equivocator {
+        network: directory.network,
+        keys: folder.keys().expect("a key"),
+        waiting: Mutex::default(),
+        orders: Mutex::default(),
+    });
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    let address = folder.config.listen.clone().expect("an address");
+    let listener = runtime.block_on(tokio::net::TcpListener::bind(address)).expect("a port");
+    let serving = serve(listener, directory, equivocator, std::future::pending());
+    runtime.spawn(serving);
+    for at in 0..ORDERING {
+        network.start_process(at);
+    }
+    let (bank, shop) = (network.client("bank"), network.client("shop"));
+    submit(&bank, 1, TABLE);
+    submit(&bank, 2, "INSERT INTO account (id, balance) VALUES (1, 100)");
+    // Three at once; the order without the last one may be the one that all take.
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let third = network.path("bank");
+        let sent = [
+            scope.spawn(|| submit(&bank, 3, "UPDATE account SET balance = balance * 2 WHERE id = 1")),
+            scope.spawn(|| submit(&shop, 1, "UPDATE account SET balance = balance + 1 WHERE id = 1")),
+            scope.spawn(move || {
+                let bank = LedgerClient::open(&third).expect("a client");
+                let proposal = bank.sign(4, statement("UPDATE account SET balance = 0 WHERE id = 1"));
+                bank.submit(4, &proposal, None, Duration::from_secs(15)).unwrap_or(SubmittedTransaction {
+                    number: 4,
+                    height: 0,
+                    index: 0,
+                    has_succeeded: false,
+                    reason: String::new(),
+                })
+            }),
+        ];
+        sent.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+    });
+    assert!(outcomes.iter().filter(|done| done.height == EQUIVOCATED_HEIGHT).count() >= 1, "{outcomes:?}");
+    network.wait_for_equal_heights();
+    let evidence: usize = (0..ORDERING)
+        .map(|at| {
+            let is_found = |status: &StatusMessage| {
+                status
+                    .evidence
+                    .iter()
+                    .any(|line| line.contains("the ordering server has signed two orders for block 3"))
+            };
+            let status = network.status(at);
+            usize::from(is_found(&status))
+        })
+        .sum();
+    assert!(evidence >= 2, "{evidence} organizations have found it");
+    network.end_and_compare_files();
+}

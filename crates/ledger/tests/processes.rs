@@ -1,0 +1,183 @@
+//! Networks of real processes over real databases: what clients and people see, and what is refused.
+
+mod products;
+mod started;
+
+use started::{LIMIT, ORDERING, PARTIES, StartedNetwork, TABLE, command, said, statement, submit};
+use std::path::Path;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a name in UTF-8")
+}
+
+#[test]
+fn three_organizations_and_an_ordering_server_as_processes_do_what_a_client_submits() {
+    let Some(network) = StartedNetwork::start("processes", 2) else { return };
+    let bank = network.path("bank");
+    let run = |sql: &str| command(&["submit", text(&bank), sql]);
+    let output = run(TABLE);
+    assert!(
+        output.status.success() && said(&output).contains("transaction 1.0 (number 1) succeeded"),
+        "{}",
+        said(&output)
+    );
+    let output = run("INSERT INTO account (id, balance) VALUES (1, 100), (2, 100)");
+    assert!(output.status.success() && said(&output).contains("(number 2) succeeded"), "{}", said(&output));
+    // One that fails is in the ledger, and says why.
+    let output = run("UPDATE account SET balance = balance - 500 WHERE id = 1");
+    assert!(!output.status.success() && said(&output).contains("FAILED: "), "{}", said(&output));
+    // One that cannot be executed by all is refused before it is ordered.
+    let output = run("UPDATE account SET balance = random() WHERE id = 1");
+    assert!(!output.status.success() && said(&output).contains("has refused: "), "{}", said(&output));
+    // To send one again has no second effect, whichever organization is asked.
+    for at in ["postgresql", "mariadb", "ankerdb"] {
+        let again = ["submit", text(&bank), "INSERT INTO account (id, balance) VALUES (1, 100), (2, 100)"];
+        let output = command(&[&again[..], &["--number", "2", "--at", at]].concat());
+        assert!(
+            output.status.success() && said(&output).contains("(number 2) succeeded"),
+            "{}",
+            said(&output)
+        );
+    }
+    let height = network.wait_for_equal_heights();
+    assert_eq!(height, 3);
+    for (at, name) in PARTIES.into_iter().enumerate().take(ORDERING) {
+        let all_consent = |status: &ankerdb_ledger::node::wire::StatusMessage| {
+            status.members.iter().all(|member| member.consents == Some(true) && member.is_reached)
+        };
+        network.wait_for(at, "of one mind", all_consent);
+        let output = command(&["status", text(&network.path(name))]);
+        assert!(
+            said(&output).contains("3 blocks") && said(&output).contains("consents to block 3"),
+            "{}",
+            said(&output)
+        );
+        let output = command(&["audit", text(&network.path(name))]);
+        assert!(
+            output.status.success() && said(&output).contains("are what block 3 certifies"),
+            "{}",
+            said(&output)
+        );
+    }
+    network.end_and_compare_files();
+}
+
+#[test]
+fn what_is_changed_behind_the_ledgers_back_is_found_by_an_audit_or_the_vote_and_repaired_from_another_process()
+ {
+    let Some(network) = StartedNetwork::start("processes-tampered", 2) else { return };
+    let client = network.client("bank");
+    submit(&client, 1, TABLE);
+    submit(&client, 2, "INSERT INTO account (id, balance) VALUES (1, 100), (2, 100), (3, 100)");
+    network.wait_for_equal_heights();
+    let tamper = |at: usize, sql: &str| {
+        use ankerdb_ledger::member::connection::{MariaDbConnection, PostgresConnection, SqlConnection};
+        let server = &network.servers[at];
+        let mut connection: Box<dyn SqlConnection> = match server.name() {
+            "MariaDB" => Box::new(MariaDbConnection::open(&server.address).expect("a connection")),
+            _ => Box::new(PostgresConnection::open(&server.address).expect("a connection")),
+        };
+        connection.run(sql).map(drop).expect("it is changed");
+    };
+    for (at, name) in PARTIES.into_iter().enumerate().take(ORDERING) {
+        let folder = network.path(name);
+        tamper(at, "UPDATE account SET balance = 1000000 WHERE id = 2");
+        if name != "ankerdb" {
+            tamper(at, "DELETE FROM ledger_digest");
+        }
+        let output = command(&["audit", text(&folder)]);
+        assert!(
+            !output.status.success() && said(&output).contains("NOT what block 2 certifies"),
+            "{}",
+            said(&output)
+        );
+        let output = command(&["repair", text(&folder)]);
+        assert!(
+            output.status.success() && said(&output).contains("account (2) was (2, 1000000), is (2, 100)"),
+            "{}",
+            said(&output)
+        );
+        let output = command(&["audit", text(&folder)]);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    // A vote finds the row that it is about.
+    for (at, name) in PARTIES.into_iter().enumerate().take(ORDERING) {
+        tamper(at, "UPDATE account SET balance = 5 WHERE id = 3");
+        let number = 3 + at as u64;
+        let done = submit(&client, number, "UPDATE account SET balance = balance + 1 WHERE id = 3");
+        assert!(done.has_succeeded);
+        network.wait_for_equal_heights();
+        network.wait_for(at, "repaired", |status| {
+            status.repairs.iter().any(|line| line.contains("account (3) was (3, "))
+        });
+        let output = command(&["audit", text(&network.path(name))]);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    network.end_and_compare_files();
+}
+
+#[test]
+fn under_all_3_one_that_differs_stops_all_until_it_is_repaired_and_votes_in_the_next_round() {
+    let Some(network) = StartedNetwork::start("processes-all3", 3) else { return };
+    let client = network.client("bank");
+    submit(&client, 1, TABLE);
+    submit(&client, 2, "INSERT INTO account (id, balance) VALUES (1, 100)");
+    network.wait_for_equal_heights();
+    let server = &network.servers[0];
+    let mut connection =
+        ankerdb_ledger::member::connection::PostgresConnection::open(&server.address).expect("a connection");
+    use ankerdb_ledger::member::connection::SqlConnection as _;
+    connection.run("UPDATE account SET balance = 7 WHERE id = 1").map(drop).expect("it is changed");
+    let done = submit(&client, 3, "UPDATE account SET balance = balance + 1 WHERE id = 1");
+    assert!(done.has_succeeded);
+    network.wait_for_equal_heights();
+    let status = network.wait_for(0, "repaired", |status| !status.repairs.is_empty());
+    assert!(status.repairs[0].contains("account (1) was (1, 7), is (1, 100)"), "{status:#?}");
+    network.end_and_compare_files();
+}
+
+#[test]
+fn commands_say_in_one_line_what_is_wrong() {
+    let Some(mut network) = StartedNetwork::found("processes-wrong", 2) else { return };
+    let folder = network.path("postgresql");
+    let failing = |arguments: &[&str], part: &str| {
+        let output = command(arguments);
+        let shown = said(&output);
+        assert!(!output.status.success() && shown.contains(part), "{arguments:?}: {shown}");
+    };
+    failing(&["status", text(&folder)], "\"postgresql\": ");
+    failing(&["start", text(&network.path("bank"))], "a client has no process");
+    failing(&["start", "nowhere"], "nowhere/ledger.toml");
+    failing(&["submit", text(&folder), "SELECT 1"], "is no client");
+    let own = text(&network.folder.path).to_owned();
+    let organization = "--organization=postgresql@127.0.0.1:1=postgresql://a@b/c";
+    failing(
+        &["init", &own, organization, "--ordering=127.0.0.1:2", "--client=bank"],
+        "nothing is overwritten",
+    );
+    failing(&["init", "/tmp/x", "--organization=a", "--ordering=b", "--client=c"], "NAME@HOST:PORT=DATABASE");
+    for secret in ["key", "certificate.key", "ledger.toml"] {
+        use std::os::unix::fs::MetadataExt as _;
+        let mode = std::fs::metadata(folder.join(secret)).expect("a file").mode();
+        assert_eq!(mode & 0o777, 0o600, "{secret}");
+    }
+    // A key that others may read is not used.
+    use std::os::unix::fs::PermissionsExt as _;
+    let key = network.path("ordering").join("key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).expect("it is changed");
+    failing(&["start", text(&network.path("ordering"))], "chmod 600");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("it is changed");
+    // Without anybody who orders, a client is told so in time.
+    network.start_process(0);
+    let client = network.client("bank");
+    let proposal = client.sign(1, statement(TABLE));
+    let error = client.submit(1, &proposal, Some("postgresql"), std::time::Duration::from_secs(2));
+    let error = error.expect_err("nobody orders").to_string();
+    assert!(error.contains("not known to be certified") && error.contains("--number 1"), "{error}");
+    for at in 1..PARTIES.len() {
+        network.start_process(at);
+    }
+    let done = client.submit(1, &proposal, None, LIMIT).expect("it is certified");
+    assert_eq!((done.height, done.has_succeeded), (1, true));
+    network.end_and_compare_files();
+}

@@ -1,0 +1,219 @@
+//! A network of real processes for tests: private databases, an organization's node over each, and an ordering server, on free
+//! ports of the loopback interface. All of them end with the test, also where it fails or is killed.
+
+// Each test program uses some of it.
+#![allow(dead_code)]
+
+use crate::products::{TestFolder, products};
+use ankerdb_ledger::message::ProposedStatement;
+use ankerdb_ledger::node::people::{self, LedgerClient, SubmittedTransaction};
+use ankerdb_ledger::node::wire::StatusMessage;
+use ankerdb_ledger::server::PrivateServer;
+use ankerdb_ledger::verify::{FileVerifier, verify_file};
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The parties that are processes, in the order of [`StartedNetwork::processes`]; the ordering server comes last.
+pub(crate) const PARTIES: [&str; 4] = ["postgresql", "mariadb", "ankerdb", "ordering"];
+pub(crate) const ORDERING: usize = 3;
+
+pub(crate) fn command(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ankerdb-ledger")).args(arguments).output().expect("the command runs")
+}
+
+pub(crate) fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+pub(crate) struct StartedNetwork {
+    pub(crate) processes: Vec<Option<Child>>,
+    pub(crate) servers: Vec<PrivateServer>,
+    pub(crate) folder: TestFolder,
+}
+
+fn free_ports(count: usize) -> Vec<u16> {
+    let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a port");
+    let bound: Vec<TcpListener> = (0..count).map(bind).collect();
+    bound.iter().map(|listener| listener.local_addr().expect("bound").port()).collect()
+}
+
+impl StartedNetwork {
+    /// Makes databases and folders; nothing is started. Nothing if a product is missing.
+    pub(crate) fn found(name: &str, quorum: usize) -> Option<StartedNetwork> {
+        let products = products();
+        if products.len() < 3 {
+            return None;
+        }
+        let servers: Vec<PrivateServer> =
+            products.iter().map(|product| PrivateServer::start(product).expect("a server")).collect();
+        let folder = TestFolder::new(name);
+        let ports = free_ports(PARTIES.len());
+        let organization = |(server, port): (&PrivateServer, &u16)| {
+            let (name, address) = (server.name().to_lowercase(), &server.address);
+            let database =
+                format!("{name}://{}@127.0.0.1:{}/{}", address.user, address.port, address.database);
+            format!("--organization={name}@127.0.0.1:{port}={database}")
+        };
+        let mut arguments = vec!["init".to_owned(), folder.path.display().to_string()];
+        arguments.extend(servers.iter().zip(&ports).map(organization));
+        arguments.push(format!("--ordering=127.0.0.1:{}", ports[ORDERING]));
+        arguments.extend(["--client=bank".into(), "--client=shop".into(), format!("--quorum={quorum}")]);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = command(&arguments);
+        assert!(output.status.success(), "{}", said(&output));
+        let processes = PARTIES.iter().map(|_| None).collect();
+        Some(StartedNetwork { processes, servers, folder })
+    }
+
+    /// A network at work.
+    pub(crate) fn start(name: &str, quorum: usize) -> Option<StartedNetwork> {
+        let mut network = StartedNetwork::found(name, quorum)?;
+        for at in (0..PARTIES.len()).rev() {
+            network.start_process(at);
+        }
+        Some(network)
+    }
+
+    pub(crate) fn path(&self, party: &str) -> PathBuf {
+        self.folder.path.join(party)
+    }
+
+    pub(crate) fn log(&self, at: usize) -> String {
+        std::fs::read_to_string(self.path(PARTIES[at]).join("log")).unwrap_or_default()
+    }
+
+    /// Starts a process and waits until it is ready.
+    pub(crate) fn start_process(&mut self, at: usize) {
+        let path = self.path(PARTIES[at]);
+        let log =
+            std::fs::OpenOptions::new().create(true).append(true).open(path.join("log")).expect("a file");
+        let mut process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", env!("CARGO_BIN_EXE_ankerdb-ledger"), "start"])
+            .arg(&path)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("it starts");
+        let mut line = String::new();
+        let output = process.stdout.take().expect("a pipe");
+        let read = BufReader::new(output).read_line(&mut line);
+        self.processes[at] = Some(process);
+        assert!(read.is_ok() && line.starts_with("ready: "), "{}: {line}{}", PARTIES[at], self.log(at));
+    }
+
+    /// Kills a process as a loss of power would.
+    pub(crate) fn kill(&mut self, at: usize) {
+        let mut process = self.processes[at].take().expect("it runs");
+        process.kill().expect("it can be killed");
+        process.wait().expect("it ends");
+    }
+
+    pub(crate) fn client(&self, name: &str) -> LedgerClient {
+        LedgerClient::open(&self.path(name)).expect("a client")
+    }
+
+    pub(crate) fn status(&self, at: usize) -> StatusMessage {
+        people::status(&self.path(PARTIES[at])).expect("a status")
+    }
+
+    /// Waits until something is so of an organization's status.
+    pub(crate) fn wait_for(
+        &self,
+        at: usize,
+        what: &str,
+        is_so: impl Fn(&StatusMessage) -> bool,
+    ) -> StatusMessage {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let status = self.status(at);
+            if is_so(&status) {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "{}: not {what}: {status:#?}\n{}", PARTIES[at], self.log(at));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until all organizations have as many blocks as the one that has most.
+    pub(crate) fn wait_for_equal_heights(&self) -> u64 {
+        let height = (0..ORDERING).map(|at| self.status(at).height).max().expect("three");
+        for at in 0..ORDERING {
+            self.wait_for(at, "at the same height", |status| status.height >= height);
+        }
+        height
+    }
+
+    /// An organization's file, verified.
+    pub(crate) fn verified(&self, at: usize) -> FileVerifier {
+        let name = PARTIES[at];
+        verify_file(&self.path(name).join(format!("{name}.ledger"))).expect("it verifies").0
+    }
+
+    /// Ends a process by SIGTERM. Returns its exit code.
+    pub(crate) fn terminate(&mut self, at: usize) -> Option<i32> {
+        let mut process = self.processes[at].take().expect("it runs");
+        let sent = Command::new("kill").arg(process.id().to_string()).status().expect("kill runs");
+        assert!(sent.success());
+        let deadline = Instant::now() + LIMIT;
+        while process.try_wait().expect("its state").is_none() {
+            assert!(Instant::now() < deadline, "{} does not end\n{}", PARTIES[at], self.log(at));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        process.wait().expect("it has ended").code()
+    }
+
+    /// Ends all processes; then all files verify, and have the same blocks up to the shortest one's end.
+    pub(crate) fn end_and_compare_files(mut self) {
+        for at in (0..PARTIES.len()).filter(|at| self.processes[*at].is_some()).collect::<Vec<_>>() {
+            assert_eq!(self.terminate(at), Some(0), "{}: {}", PARTIES[at], self.log(at));
+        }
+        self.compare_files();
+    }
+
+    /// All files verify, and have the same blocks up to the shortest one's end.
+    pub(crate) fn compare_files(&self) {
+        let hashes = |at: usize| {
+            let (name, mut hashes) = (PARTIES[at], Vec::new());
+            let path = self.path(name).join(format!("{name}.ledger"));
+            self.verified(at);
+            ankerdb_ledger::verify::visit_blocks(&path, 0, &mut |(block, _)| {
+                hashes.push(block.header.hash());
+                Ok(())
+            })
+            .expect("blocks");
+            hashes
+        };
+        let all: Vec<_> = (0..ORDERING).map(hashes).collect();
+        let shortest = all.iter().map(Vec::len).min().expect("three");
+        for hashes in &all {
+            assert_eq!(hashes[..shortest], all[0][..shortest], "different blocks are committed");
+        }
+    }
+}
+
+impl Drop for StartedNetwork {
+    fn drop(&mut self) {
+        for process in self.processes.iter_mut().flatten() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+pub(crate) fn statement(sql: &str) -> Vec<ProposedStatement> {
+    vec![ProposedStatement { sql: sql.into(), values: Vec::new() }]
+}
+
+/// Submits a statement with a number, to any organization.
+pub(crate) fn submit(client: &LedgerClient, number: u64, sql: &str) -> SubmittedTransaction {
+    let done = client.submit(number, &client.sign(number, statement(sql)), None, LIMIT);
+    done.unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+pub(crate) const TABLE: &str =
+    "CREATE SHARED TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0))";
