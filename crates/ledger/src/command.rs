@@ -6,7 +6,7 @@ use crate::hash::LedgerHash;
 use crate::member::address::open_member;
 use crate::message::{OrderedBlock, Proposal, ProposedStatement};
 use crate::node::config::BatchConfig;
-use crate::node::init::{FoundedOrganization, Founding, ORDERING_NAME};
+use crate::node::init::{FoundedOrganization, Founding, ordering_name};
 use crate::node::people::{self, LedgerClient};
 use crate::node::wire::StatusMessage;
 use crate::organization::scan_states;
@@ -99,9 +99,9 @@ pub struct InitArguments {
     /// or ankerdb in place of postgresql
     #[arg(long = "organization", required = true)]
     organizations: Vec<String>,
-    /// Where the ordering server listens, as HOST:PORT
-    #[arg(long)]
-    ordering: String,
+    /// Where an ordering server listens, as HOST:PORT; several are a group that goes on while more than half of them do
+    #[arg(long = "ordering", required = true)]
+    orderings: Vec<String>,
     /// A client's name
     #[arg(long = "client", required = true)]
     clients: Vec<String>,
@@ -247,7 +247,7 @@ fn init(arguments: &InitArguments) -> LedgerResult<()> {
         name: arguments.name.clone(),
         quorum: arguments.quorum.unwrap_or(organizations.len() / 2 + 1),
         organizations,
-        ordering: arguments.ordering.clone(),
+        orderings: arguments.orderings.clone(),
         clients: arguments.clients.clone(),
         batch: BatchConfig {
             transactions_max: arguments.block_size as usize,
@@ -256,8 +256,9 @@ fn init(arguments: &InitArguments) -> LedgerResult<()> {
     };
     let network = founding.write(&arguments.folder)?;
     println!("network {network}, in {}:", arguments.folder.display());
-    let names = founding.organizations.iter().map(|organization| organization.name.as_str());
-    for name in names.chain([ORDERING_NAME]) {
+    let count = founding.orderings.len();
+    let names = founding.organizations.iter().map(|organization| organization.name.clone());
+    for name in names.chain((0..count).map(|at| ordering_name(at, count))) {
         println!("  start it by: start {}", arguments.folder.join(name).display());
     }
     for client in &founding.clients {

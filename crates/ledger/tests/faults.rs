@@ -20,7 +20,7 @@ use ankerdb_ledger::node::wire::{
 use ankerdb_ledger::organization::scan_states;
 use ankerdb_ledger::signature::KeyPair;
 use ankerdb_ledger::verify::visit_blocks;
-use started::{LIMIT, ORDERING, PARTIES, StartedNetwork, TABLE, statement, submit};
+use started::{LIMIT, ORDERING, ORGANIZATIONS, StartedNetwork, TABLE, statement, submit};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -45,7 +45,7 @@ fn add_until(client: &LedgerClient, account: u64, stop: &AtomicBool) -> Vec<Subm
 
 /// Every acknowledged transaction is in every file, where it was said to be; and the tables are what the last block certifies.
 fn assert_nothing_is_lost(network: &StartedNetwork, acknowledged: &[SubmittedTransaction]) {
-    for (at, name) in PARTIES.into_iter().enumerate().take(ORDERING) {
+    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
         let path = network.path(name).join(format!("{name}.ledger"));
         let mut outcomes: BTreeMap<u64, Vec<bool>> = BTreeMap::new();
         visit_blocks(&path, 0, &mut |(block, _)| {
@@ -70,22 +70,48 @@ fn assert_nothing_is_lost(network: &StartedNetwork, acknowledged: &[SubmittedTra
 
 #[test]
 fn nothing_acknowledged_is_lost_whichever_processes_are_killed_and_started_again() {
-    let Some(mut network) = StartedNetwork::start("faults-killed", 2) else { return };
+    let Some(network) = StartedNetwork::found("faults-killed", 2) else { return };
+    kill_in_rounds(network, rounds());
+}
+
+#[test]
+fn three_ordering_servers_go_on_while_two_of_them_do_and_nothing_acknowledged_is_lost() {
+    let Some(mut network) = StartedNetwork::found_with("faults-group", 2, 3) else { return };
+    network.start_all();
+    let client = network.client("bank");
+    submit(&client, 1, TABLE);
+    for (number, at) in (2..).zip(ORDERING..ORDERING + 3) {
+        network.kill(at);
+        let done =
+            submit(&client, number, &format!("INSERT INTO account (id, balance) VALUES ({number}, 0)"));
+        assert!(done.has_succeeded);
+        network.start_process(at);
+    }
+    for at in 0..network.parties.len() {
+        assert_eq!(network.terminate(at), Some(0), "{}", network.log(at));
+    }
+    drop(network);
+    let Some(network) = StartedNetwork::found_with("faults-group-killed", 2, 3) else { return };
+    kill_in_rounds(network, rounds());
+}
+
+fn kill_in_rounds(mut network: StartedNetwork, rounds: usize) {
+    network.start_all();
     let (bank, shop) = (network.client("bank"), network.client("shop"));
     submit(&bank, 1, TABLE);
     submit(&bank, 2, "INSERT INTO account (id, balance) VALUES (0, 0), (1, 0)");
     let stop = AtomicBool::new(false);
-    let mut random = fastrand::Rng::with_seed(rounds() as u64);
+    let mut random = fastrand::Rng::with_seed(rounds as u64);
     let acknowledged = std::thread::scope(|scope| {
         let clients = [(&bank, 0), (&shop, 1)].map(|(client, account)| {
             let stop = &stop;
             scope.spawn(move || add_until(client, account, stop))
         });
-        for round in 0..rounds() {
+        for round in 0..rounds {
             std::thread::sleep(Duration::from_millis(random.u64(0..600)));
             // Every role is killed, and sometimes two at once.
-            let victim = round % PARTIES.len();
-            let other = random.usize(0..PARTIES.len());
+            let victim = round % network.parties.len();
+            let other = random.usize(0..network.parties.len());
             network.kill(victim);
             let has_other = other != victim && random.bool();
             if has_other {
@@ -101,10 +127,10 @@ fn nothing_acknowledged_is_lost_whichever_processes_are_killed_and_started_again
         stop.store(true, Ordering::Relaxed);
         clients.map(|client| client.join().expect("a client that is answered")).concat()
     });
-    assert!(acknowledged.len() > rounds(), "{} transactions", acknowledged.len());
+    assert!(acknowledged.len() > rounds, "{} transactions", acknowledged.len());
     assert!(acknowledged.iter().all(|done| done.has_succeeded), "{acknowledged:?}");
     network.wait_for_equal_heights();
-    for at in (0..PARTIES.len()).rev() {
+    for at in (0..network.parties.len()).rev() {
         assert_eq!(network.terminate(at), Some(0), "{}", network.log(at));
     }
     network.compare_files();
@@ -128,7 +154,7 @@ fn a_database_that_is_killed_comes_back_and_its_node_follows() {
         network.servers[at].kill_and_restart().expect("a server");
         network.wait_for_equal_heights();
     }
-    for at in 0..PARTIES.len() {
+    for at in 0..network.parties.len() {
         assert_eq!(network.terminate(at), Some(0), "{}", network.log(at));
     }
     network.compare_files();
@@ -308,7 +334,8 @@ fn a_member_that_votes_twice_is_not_counted_and_both_votes_are_kept() {
                 .any(|line| line.contains("\"postgresql\" has signed two votes of round 1 on block 2"))
         };
         network.wait_for(at, "aware of it", is_found);
-        let kept = std::fs::read_dir(network.path(PARTIES[at]).join("evidence")).expect("a folder").count();
+        let kept =
+            std::fs::read_dir(network.path(ORGANIZATIONS[at]).join("evidence")).expect("a folder").count();
         assert_eq!(kept, 1);
     }
     // The other two are a quorum without it.
@@ -326,6 +353,8 @@ struct Equivocator {
     keys: KeyPair,
     waiting: Mutex<Vec<Vec<u8>>>,
     orders: Mutex<Vec<Vec<Vec<u8>>>>,
+    /// All three get their orders of block 3 at once, so that none of them hears of another's before it votes.
+    all_ask: tokio::sync::Barrier,
 }
 
 const EQUIVOCATED_HEIGHT: u64 = 3;
@@ -377,7 +406,11 @@ impl CallHandler for Equivocator {
             }
             let find = |request: OrderRequest| async move {
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                Ok(OrderMessage { order: self.order(&caller, request.height) })
+                let order = self.order(&caller, request.height);
+                if request.height == EQUIVOCATED_HEIGHT && !order.is_empty() {
+                    let _ = tokio::time::timeout(Duration::from_secs(5), self.all_ask.wait()).await;
+                }
+                Ok(OrderMessage { order })
             };
             call.with(BLOCK_MESSAGE_BYTES_MAX, find).await
         })
@@ -395,6 +428,7 @@ fn an_ordering_server_that_hands_out_three_orders_of_one_block_is_found_and_one_
         keys: folder.keys().expect("a key"),
         waiting: Mutex::default(),
         orders: Mutex::default(),
+        all_ask: tokio::sync::Barrier::new(ORDERING),
     });
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     let address = folder.config.listen.clone().expect("an address");

@@ -3,7 +3,7 @@
 mod products;
 mod started;
 
-use started::{LIMIT, ORDERING, PARTIES, StartedNetwork, TABLE, command, said, statement, submit};
+use started::{LIMIT, ORGANIZATIONS, StartedNetwork, TABLE, command, said, statement, submit};
 use std::path::Path;
 
 fn text(path: &Path) -> &str {
@@ -41,7 +41,7 @@ fn three_organizations_and_an_ordering_server_as_processes_do_what_a_client_subm
     }
     let height = network.wait_for_equal_heights();
     assert_eq!(height, 3);
-    for (at, name) in PARTIES.into_iter().enumerate().take(ORDERING) {
+    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
         let all_consent = |status: &ankerdb_ledger::node::wire::StatusMessage| {
             status.members.iter().all(|member| member.consents == Some(true) && member.is_reached)
         };
@@ -79,7 +79,7 @@ fn what_is_changed_behind_the_ledgers_back_is_found_by_an_audit_or_the_vote_and_
         };
         connection.run(sql).map(drop).expect("it is changed");
     };
-    for (at, name) in PARTIES.into_iter().enumerate().take(ORDERING) {
+    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
         let folder = network.path(name);
         tamper(at, "UPDATE account SET balance = 1000000 WHERE id = 2");
         if name != "ankerdb" {
@@ -101,7 +101,7 @@ fn what_is_changed_behind_the_ledgers_back_is_found_by_an_audit_or_the_vote_and_
         assert!(output.status.success(), "{}", said(&output));
     }
     // A vote finds the row that it is about.
-    for (at, name) in PARTIES.into_iter().enumerate().take(ORDERING) {
+    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
         tamper(at, "UPDATE account SET balance = 5 WHERE id = 3");
         let number = 3 + at as u64;
         let done = submit(&client, number, "UPDATE account SET balance = balance + 1 WHERE id = 3");
@@ -174,7 +174,7 @@ fn commands_say_in_one_line_what_is_wrong() {
     let error = client.submit(1, &proposal, Some("postgresql"), std::time::Duration::from_secs(2));
     let error = error.expect_err("nobody orders").to_string();
     assert!(error.contains("not known to be certified") && error.contains("--number 1"), "{error}");
-    for at in 1..PARTIES.len() {
+    for at in 1..network.parties.len() {
         network.start_process(at);
     }
     let done = client.submit(1, &proposal, None, LIMIT).expect("it is certified");

@@ -36,6 +36,9 @@ const OUTCOMES_MAX: usize = 100_000;
 /// Transactions that clients may wait for at once.
 const PENDING_MAX: usize = 100_000;
 
+/// Bytes of the transactions that clients may wait for at once.
+const PENDING_BYTES_MAX: usize = 256 << 20;
+
 /// Lines that are kept for people, of each kind.
 const LINES_MAX: usize = 16;
 
@@ -315,12 +318,13 @@ impl Board {
     /// Keeps a proposal until it is certified, so that it is sent to the ordering server, and again if that was killed.
     ///
     /// # Errors
-    /// [`LedgerError::Refused`] if too many wait.
+    /// [`LedgerError::Missing`] if too many wait.
     pub(super) fn add_pending(&self, name: LedgerHash, message: Vec<u8>) -> LedgerResult<()> {
         self.update(|state| {
-            if state.pending.len() >= PENDING_MAX {
+            let bytes: usize = state.pending.values().map(|proposal| proposal.message.len()).sum();
+            if state.pending.len() >= PENDING_MAX || bytes + message.len() > PENDING_BYTES_MAX {
                 let reason = "too many transactions wait to be certified; send it again later";
-                return Err(LedgerError::Refused(reason.into()));
+                return Err(LedgerError::Missing(reason.into()));
             }
             let proposal = || PendingProposal { message, since: Instant::now(), sent: None };
             state.pending.entry(name).or_insert_with(proposal);

@@ -98,13 +98,9 @@ impl Directory {
         self.parties.iter().find(|party| party.certificate_bytes == certificate)
     }
 
-    /// The ordering server.
-    ///
-    /// # Errors
-    /// [`LedgerError::Missing`] if there is none.
-    pub fn ordering(&self) -> LedgerResult<&Party> {
-        let found = self.parties.iter().find(|party| party.role == PartyRole::Ordering);
-        found.ok_or_else(|| LedgerError::Missing("no party has the role \"ordering\"".into()))
+    /// The ordering servers, in the order in which all parties have them: the first one has number 1 in their group.
+    pub fn orderings(&self) -> impl Iterator<Item = &Party> {
+        self.parties.iter().filter(|party| party.role == PartyRole::Ordering)
     }
 
     /// The place of an organization in the founding document.

@@ -87,6 +87,25 @@ impl EngineInbox {
 struct RemoteDonor {
     process: RemoteProcess,
     runtime: Handle,
+    board: Arc<Board>,
+}
+
+impl RemoteDonor {
+    /// Calls the donor, unless the node stops meanwhile.
+    fn call<Q, A>(&self, method: &str, message: Q, limit: Duration) -> LedgerResult<A>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let mut changes = self.board.subscribe();
+        self.runtime.block_on(async {
+            let stopped = async { while !self.board.is_stopped() && changes.changed().await.is_ok() {} };
+            tokio::select! {
+                answer = self.process.call(method, message, limit) => answer,
+                () = stopped => Err(LedgerError::Missing("the node stops".into())),
+            }
+        })
+    }
 }
 
 impl Donor for RemoteDonor {
@@ -95,15 +114,13 @@ impl Donor for RemoteDonor {
     }
 
     fn certified_blocks(&mut self, above: u64, to: u64) -> LedgerResult<Vec<CertifiedBlock>> {
-        let request = BlocksRequest { above, to };
-        let call = self.process.call::<_, BlocksMessage>("Blocks", request, BLOCKS_LIMIT);
-        let blocks = self.runtime.block_on(call)?.blocks;
-        blocks.into_iter().map(|block| block.certified()).collect()
+        let blocks: BlocksMessage = self.call("Blocks", BlocksRequest { above, to }, BLOCKS_LIMIT)?;
+        blocks.blocks.into_iter().map(|block| block.certified()).collect()
     }
 
     fn compare(&mut self, own: &BTreeMap<String, RowHashes>) -> LedgerResult<Donation> {
-        let call = self.process.call::<_, DonationMessage>("Compare", CompareRequest::of(own), COMPARE_LIMIT);
-        Ok(self.runtime.block_on(call)?.donation())
+        let donation: DonationMessage = self.call("Compare", CompareRequest::of(own), COMPARE_LIMIT)?;
+        Ok(donation.donation())
     }
 }
 
@@ -149,6 +166,10 @@ impl Engine {
         self.settings.board.clone()
     }
 
+    fn donor(&self, process: RemoteProcess) -> RemoteDonor {
+        RemoteDonor { process, runtime: self.settings.runtime.clone(), board: self.board() }
+    }
+
     fn say(&self, state: String) {
         let board = &self.settings.board;
         if board.read(|board| board.state != state) {
@@ -166,8 +187,11 @@ impl Engine {
                 Ok(true) => {}
                 Ok(false) => drop(board.wait(version, LOOK_AROUND)),
                 Err(error) => {
-                    eprintln!("{error}");
-                    self.say(format!("stopped by an error, tries again: {error}"));
+                    let state = format!("stopped by an error, tries again: {error}");
+                    if board.read(|board| board.state != state) {
+                        eprintln!("{error}");
+                    }
+                    self.say(state);
                     if let LedgerError::Database { .. } | LedgerError::File { .. } = error {
                         self.organization = None;
                     }
@@ -361,7 +385,7 @@ impl Engine {
     }
 
     fn follow_one(&mut self, process: RemoteProcess, to: u64) -> LedgerResult<()> {
-        let mut donor = RemoteDonor { process, runtime: self.settings.runtime.clone() };
+        let mut donor = self.donor(process);
         let Some(organization) = &mut self.organization else { return Ok(()) };
         let blocks = donor.certified_blocks(organization.chain().height, to)?;
         if blocks.is_empty() {
@@ -380,15 +404,14 @@ impl Engine {
             let height = certified.0.header.height;
             let text = format!("outvoted on block {height}: {}", differences.unwrap_or_default());
             self.settings.board.note_repair(text);
-            return self.recover_from(donor);
+            return self.recover_from(donor.process);
         }
         Ok(())
     }
 
     /// Takes over the rows that differ, and the blocks up to those.
-    fn recover_from(&mut self, process: RemoteDonor) -> LedgerResult<()> {
-        let process = process.process.with_answers_up_to(ROWS_MESSAGE_BYTES_MAX);
-        let mut donor = RemoteDonor { process, runtime: self.settings.runtime.clone() };
+    fn recover_from(&mut self, process: RemoteProcess) -> LedgerResult<()> {
+        let mut donor = self.donor(process.with_answers_up_to(ROWS_MESSAGE_BYTES_MAX));
         let Some(organization) = &mut self.organization else { return Ok(()) };
         let above = organization.chain().height;
         self.is_recovering.store(true, Ordering::Release);
@@ -427,7 +450,7 @@ impl Engine {
                 reasons.push(format!("\"{}\" is not reached, or has fewer blocks", process.name));
                 continue;
             }
-            match self.recover_from(RemoteDonor { process, runtime: self.settings.runtime.clone() }) {
+            match self.recover_from(process) {
                 Ok(()) => {
                     let system = self.organization.as_ref().map(|own| own.system().to_owned());
                     self.say(format!("works with {}", system.unwrap_or_default()));

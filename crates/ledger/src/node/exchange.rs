@@ -5,7 +5,9 @@
 use super::board::{Board, BoardState};
 use super::call::RemoteProcess;
 use super::wire::{Nothing, OrderMessage, OrderRequest, ProposalMessage, VotesMessage};
+use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
+use crate::message::OrderedBlock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
@@ -22,6 +24,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How long the ordering server may hold a call for an order.
 const ORDER_WAIT_MS: u32 = 2_000;
 
+/// Relayed votes that are looked at in one message.
+const RELAYED_MAX: usize = 1024;
+
 /// A proposal that was sent and is not certified after this time is sent again.
 const SEND_AGAIN: Duration = Duration::from_secs(2);
 
@@ -37,11 +42,7 @@ fn vote_version(state: &BoardState) -> (u64, Option<u32>, usize) {
 ///
 /// # Errors
 /// What is wrong with its own vote; relayed votes that are wrong are noted.
-pub(super) fn take_votes(
-    board: &Board,
-    place: usize,
-    message: &VotesMessage,
-) -> crate::error::LedgerResult<()> {
+pub(super) fn take_votes(board: &Board, place: usize, message: &VotesMessage) -> LedgerResult<()> {
     let height = message.height;
     if board.read(|state| state.members[place].height != height || !state.members[place].is_reached) {
         board.update(|state| {
@@ -49,7 +50,7 @@ pub(super) fn take_votes(
             state.members[place].is_reached = true;
         });
     }
-    for relayed in &message.known {
+    for relayed in message.known.iter().take(RELAYED_MAX) {
         if let Err(error) = board.offer_vote(relayed, None) {
             board.note_refused(&board.directory.genesis.members[place].name, &error);
         }
@@ -100,34 +101,49 @@ async fn fetch_unknown_order(board: &Board, process: &RemoteProcess, place: usiz
     }
 }
 
+fn offer_order_of(board: &Board, order: &[u8], height: u64) -> LedgerResult<()> {
+    let found = OrderedBlock::verify(order, &board.directory.genesis, &board.directory.network)?.height;
+    if found != height {
+        let reason = format!("an order for block {found} came for one for block {height}");
+        return Err(LedgerError::Untrusted(reason));
+    }
+    board.offer_order(order)
+}
+
 /// Asks the ordering server for the order of the next block until the node stops.
-pub(super) async fn fetch_orders(board: Arc<Board>, process: RemoteProcess) {
-    let (mut changes, mut asked) = (board.subscribe(), 0);
+pub(super) async fn fetch_orders(board: Arc<Board>, servers: Vec<RemoteProcess>) {
+    let (mut changes, mut asked, mut turn) = (board.subscribe(), 0, 0);
     while !board.is_stopped() {
         let height = board.read(|state| state.chain.height + 1);
         if asked == height {
             let _ = timeout(HEARTBEAT, changes.changed()).await;
             continue;
         }
+        let process = &servers[turn % servers.len()];
         let limit = Duration::from_millis(u64::from(ORDER_WAIT_MS)) + VOTES_LIMIT;
         let request = OrderRequest { height, wait_ms: ORDER_WAIT_MS };
         match process.call::<_, OrderMessage>("Order", request, limit).await {
-            Ok(OrderMessage { order }) if order.is_empty() => {}
-            Ok(OrderMessage { order }) => match board.offer_order(&order) {
+            // Another one may have it.
+            Ok(OrderMessage { order }) if order.is_empty() => turn += 1,
+            Ok(OrderMessage { order }) => match offer_order_of(&board, &order, height) {
                 Ok(()) => asked = height,
                 Err(error) => {
                     board.note_refused(&process.name, &error);
+                    turn += 1;
                     sleep(PAUSE).await;
                 }
             },
-            Err(_) => sleep(PAUSE).await,
+            Err(_) => {
+                turn += 1;
+                sleep(PAUSE).await;
+            }
         }
     }
 }
 
 /// Hands proposals to the ordering server, and again until they are certified.
-pub(super) async fn forward_proposals(board: Arc<Board>, process: RemoteProcess) {
-    let mut changes = board.subscribe();
+pub(super) async fn forward_proposals(board: Arc<Board>, servers: Vec<RemoteProcess>) {
+    let (mut changes, mut turn) = (board.subscribe(), 0);
     while !board.is_stopped() {
         let due: Vec<(LedgerHash, Vec<u8>)> = board.read(|state| {
             let is_due = |sent: Option<Instant>| sent.is_none_or(|sent| sent.elapsed() > SEND_AGAIN);
@@ -136,15 +152,21 @@ pub(super) async fn forward_proposals(board: Arc<Board>, process: RemoteProcess)
         });
         let has_none = due.is_empty();
         for (name, proposal) in due {
+            let process = &servers[turn % servers.len()];
             let message = ProposalMessage { proposal, wait_ms: 0, seen_height: 0 };
             let answer = process.call::<_, Nothing>("Chain", message, VOTES_LIMIT).await;
+            let is_last = (turn + 1).is_multiple_of(servers.len());
             board.update(|state| {
-                if let Some(proposal) = state.pending.get_mut(&name) {
+                if let Some(proposal) = state.pending.get_mut(&name)
+                    && (answer.is_ok() || is_last)
+                {
                     proposal.sent = Some(Instant::now());
                 }
             });
             if answer.is_err() {
-                sleep(PAUSE).await;
+                // Another one may be the leader.
+                turn += 1;
+                sleep(if is_last { PAUSE } else { Duration::ZERO }).await;
                 break;
             }
         }

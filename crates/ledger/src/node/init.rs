@@ -2,7 +2,7 @@
 //! document, and a configuration file.
 
 use super::config::{BatchConfig, CONFIG_FILE, NodeConfig, PartyConfig, PartyRole};
-use super::orders::OrderFile;
+use super::order_log::OrderLog;
 use crate::error::{LedgerError, LedgerResult};
 use crate::file::LedgerFile;
 use crate::genesis::{Genesis, Identity};
@@ -39,16 +39,18 @@ pub struct Founding {
     pub quorum: usize,
     /// The organizations.
     pub organizations: Vec<FoundedOrganization>,
-    /// The ordering server's address.
-    pub ordering: String,
+    /// The addresses of the ordering servers.
+    pub orderings: Vec<String>,
     /// Clients.
     pub clients: Vec<String>,
     /// How blocks are made.
     pub batch: BatchConfig,
 }
 
-/// The name of the ordering server among the parties.
-pub const ORDERING_NAME: &str = "ordering";
+/// The name of an ordering server among the parties: with a number if there are several.
+pub fn ordering_name(at: usize, count: usize) -> String {
+    if count == 1 { "ordering".to_owned() } else { format!("ordering-{}", at + 1) }
+}
 
 struct PartySecrets {
     config: PartyConfig,
@@ -118,7 +120,14 @@ impl Founding {
         for FoundedOrganization { name, address, .. } in &self.organizations {
             parties.push(PartySecrets::new(name, PartyRole::Organization, Some(address))?);
         }
-        parties.push(PartySecrets::new(ORDERING_NAME, PartyRole::Ordering, Some(&self.ordering))?);
+        // The group signs as one.
+        let seed = KeyPair::generate()?.seed();
+        for (at, address) in self.orderings.iter().enumerate() {
+            let name = ordering_name(at, self.orderings.len());
+            let mut server = PartySecrets::new(&name, PartyRole::Ordering, Some(address))?;
+            server.keys = KeyPair::from_seed(&seed);
+            parties.push(server);
+        }
         for client in &self.clients {
             parties.push(PartySecrets::new(client, PartyRole::Client, None)?);
         }
@@ -186,7 +195,7 @@ impl Founding {
         };
         match (party.config.role, &file) {
             (PartyRole::Organization, Some(file)) => drop(LedgerFile::create(&folder.join(file), genesis)?),
-            (_, Some(file)) => OrderFile::create(&folder.join(file), &genesis.network())?,
+            (_, Some(file)) => OrderLog::create(&folder.join(file), &genesis.network())?,
             _ => {}
         }
         let config = NodeConfig {

@@ -1,19 +1,24 @@
-//! The ordering server: takes signed proposals from organizations, puts them into blocks by count and time, signs these, and
-//! hands them out by height to those that ask. It is trusted with nothing: members compare what they got.
+//! The ordering server: takes signed proposals from organizations, puts them into blocks by count and time, and hands out the
+//! signed orders by height to those that ask. It is trusted with nothing: members compare what they got.
 //!
 //! ```text
-//! Chain ──> waiting ── a block is full, or the oldest has waited long enough ──> signed, in the file, synced ──> Order
+//! Chain ──> waiting ── a block is full, or the oldest has waited long enough ──> the group's log ──> signed ──> Order
 //! ```
-//! It may be killed at any moment. What is in the file stays as it is; what was waiting is sent again by the organizations,
-//! which do so until a proposal is certified.
+//! Only the leader of the group takes proposals; each server hands out orders. Any server may be killed at any moment. What more
+//! than half of the group have in their files stays as it is; what was waiting is sent again by the organizations, which do so
+//! until a proposal is certified.
 
+use super::call::RemoteProcess;
 use super::config::{BatchConfig, NodeFolder, PartyRole};
 use super::directory::Directory;
-use super::orders::{ORDER_BYTES_MAX, OrderFile};
+use super::group::{
+    AppliedEntries, AppliedState, GroupLog, GroupNetwork, OrderingGroup, ProposalBatch, locked,
+};
+use super::order_log::{EntryContent, ORDER_BYTES_MAX, OrderLog};
 use super::serve::{CallHandler, IncomingCall, OutgoingAnswer};
 use super::wire::{
-    Nothing, ORDERING, OrderMessage, OrderRequest, PROPOSAL_MESSAGE_BYTES_MAX, ProposalMessage,
-    SMALL_MESSAGE_BYTES_MAX,
+    AppendAnswer, AppendMessage, BLOCK_MESSAGE_BYTES_MAX, ElectAnswer, ElectMessage, Nothing, ORDERING,
+    OrderMessage, OrderRequest, PROPOSAL_MESSAGE_BYTES_MAX, ProposalMessage, SMALL_MESSAGE_BYTES_MAX,
 };
 use crate::chain::PROPOSAL_BYTES_MAX;
 use crate::definition::SharedTable;
@@ -21,11 +26,13 @@ use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::message::{OrderedBlock, Proposal};
 use crate::signature::KeyPair;
-use std::collections::{HashSet, VecDeque};
+use openraft::{Config, Raft, SnapshotPolicy, StoredMembership};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// Proposals that may wait at once.
@@ -40,6 +47,14 @@ const ORDERED_KNOWN_MAX: usize = 1_000_000;
 /// How long a call for an order may wait for it.
 const ORDER_WAIT_MS_MAX: u32 = 10_000;
 
+/// How often the leader is heard, and after which time without it a server wants to be the leader, in milliseconds.
+const HEARTBEAT_MS: u64 = 200;
+const ELECTION_MS_MIN: u64 = 800;
+const ELECTION_MS_MAX: u64 = 1_600;
+
+/// How long the end of a server's part in the group may take.
+const GROUP_LIMIT: Duration = Duration::from_secs(10);
+
 struct WaitingProposal {
     message: Vec<u8>,
     is_definition: bool,
@@ -53,7 +68,6 @@ struct WaitingList {
     known: HashSet<LedgerHash>,
     ordered: VecDeque<LedgerHash>,
     is_stopped: bool,
-    failure: Option<LedgerError>,
 }
 
 impl WaitingList {
@@ -87,11 +101,36 @@ impl WaitingList {
         }
         taken
     }
+
+    /// Forgets proposals that the group has not taken, so that they are taken when they are sent again.
+    fn forget(&mut self, proposals: &[Vec<u8>]) {
+        for proposal in proposals {
+            self.known.remove(&LedgerHash::of_row(proposal));
+        }
+    }
 }
 
-/// What is kept of a proposal to know it again.
-fn name_of(proposal: &[u8]) -> LedgerHash {
-    LedgerHash::of_row(proposal)
+/// What the group has agreed about, and what waits for that.
+struct OrderedEntries {
+    waiting: Mutex<WaitingList>,
+    changed: Condvar,
+    /// The place in the log of each order, from height 1.
+    places: Mutex<Vec<u64>>,
+    height: watch::Sender<u64>,
+}
+
+impl AppliedEntries for OrderedEntries {
+    fn apply(&self, index: u64, proposals: &[Vec<u8>]) -> u64 {
+        let mut waiting = locked(&self.waiting);
+        proposals.iter().for_each(|proposal| waiting.note_ordered(LedgerHash::of_row(proposal)));
+        drop(waiting);
+        let mut places = locked(&self.places);
+        places.push(index);
+        let height = places.len() as u64;
+        drop(places);
+        self.height.send_replace(height);
+        height
+    }
 }
 
 /// An ordering server.
@@ -99,139 +138,215 @@ pub struct OrderingServer {
     directory: Arc<Directory>,
     keys: KeyPair,
     batch: BatchConfig,
-    waiting: Mutex<WaitingList>,
-    changed: Condvar,
-    file: Mutex<OrderFile>,
-    height: watch::Sender<u64>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    entries: Arc<OrderedEntries>,
+    log: Arc<Mutex<OrderLog>>,
+    group: Raft<OrderingGroup>,
+    number: u64,
+    runtime: Handle,
 }
 
 impl OrderingServer {
-    /// Opens the file of orders.
+    /// Opens the log, and takes part in the group. To be called inside of a runtime.
     ///
     /// # Errors
     /// [`LedgerError::File`]; [`LedgerError::Untrusted`] if the key is not that of the founding document.
-    pub fn open(folder: &NodeFolder, directory: Arc<Directory>) -> LedgerResult<Arc<OrderingServer>> {
+    pub async fn open(folder: &NodeFolder, directory: Arc<Directory>) -> LedgerResult<Arc<OrderingServer>> {
         let keys = folder.keys()?;
         if keys.public() != directory.genesis.ordering {
             let reason = format!("{} is not the key of the network's ordering service", keys.public());
             return Err(LedgerError::Untrusted(reason));
         }
         let batch = *folder.require(folder.config.batch.as_ref(), "batch")?;
-        let mut waiting = WaitingList::default();
-        let file = OrderFile::open(&folder.kept_file()?, &directory.genesis, &mut |order| {
-            order.proposals.iter().for_each(|proposal| waiting.note_ordered(name_of(proposal)));
-        })?;
-        let height = watch::Sender::new(file.height());
-        let server = OrderingServer {
-            directory,
-            keys,
-            batch,
-            waiting: Mutex::new(waiting),
+        let log = Arc::new(Mutex::new(OrderLog::open(&folder.kept_file()?, &directory.network)?));
+        let entries = Arc::new(OrderedEntries {
+            waiting: Mutex::default(),
             changed: Condvar::new(),
-            file: Mutex::new(file),
-            height,
-        };
-        Ok(Arc::new(server))
+            places: Mutex::default(),
+            height: watch::Sender::new(0),
+        });
+        let (group, number) = join_group(&directory, log.clone(), entries.clone()).await?;
+        let runtime = Handle::current();
+        Ok(Arc::new(OrderingServer { directory, keys, batch, entries, log, group, number, runtime }))
     }
 
-    /// The last order's height.
+    /// The last order's height, as far as this server knows.
     pub fn height(&self) -> u64 {
-        *self.height.borrow()
+        *self.entries.height.borrow()
     }
 
-    /// Makes blocks until it is stopped. Blocks its thread.
-    ///
-    /// # Errors
-    /// [`LedgerError::File`] if an order cannot be written; no order is signed after that.
-    pub fn run(&self) -> LedgerResult<()> {
-        loop {
-            let mut waiting = locked(&self.waiting);
-            loop {
-                if waiting.is_stopped {
-                    return Ok(());
+    /// Makes blocks while this server is the leader, until it is stopped. Blocks its thread.
+    pub fn run(&self) {
+        while let Some(proposals) = self.next_batch() {
+            let written = self.runtime.block_on(async {
+                let stopped = self.wait_for_stop();
+                tokio::select! {
+                    written = self.group.client_write(ProposalBatch(proposals.clone())) => {
+                        written.map(drop).map_err(|error| error.to_string())
+                    }
+                    () = stopped => Err("the server stops".to_owned()),
                 }
-                let Some(first) = waiting.proposals.front() else {
-                    waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-                    continue;
-                };
-                let rest = Duration::from_millis(self.batch.wait_ms).saturating_sub(first.since.elapsed());
-                let is_due = rest.is_zero() || waiting.proposals.len() >= self.batch.transactions_max;
-                if is_due || first.is_definition {
-                    break;
-                }
-                let woken = self.changed.wait_timeout(waiting, rest);
-                waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
+            });
+            if let Err(reason) = written {
+                // The organizations send them again, to the leader.
+                eprintln!("{} transactions were not ordered: {reason}", proposals.len());
+                locked(&self.entries.waiting).forget(&proposals);
             }
-            let proposals = waiting.take(&self.batch);
-            proposals.iter().for_each(|proposal| waiting.note_ordered(name_of(proposal)));
-            drop(waiting);
-            self.order(proposals).inspect_err(|error| locked(&self.waiting).failure = Some(error.clone()))?;
+        }
+        let ended = async { tokio::time::timeout(GROUP_LIMIT, self.group.shutdown()).await };
+        let _ = self.runtime.block_on(ended);
+    }
+
+    async fn wait_for_stop(&self) {
+        while !locked(&self.entries.waiting).is_stopped {
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    fn order(&self, proposals: Vec<Vec<u8>>) -> LedgerResult<()> {
-        let mut file = locked(&self.file);
-        let height = file.height() + 1;
-        let order = OrderedBlock { network: self.directory.network, height, proposals };
-        file.append(&order.sign(&self.keys))?;
-        drop(file);
-        self.height.send_replace(height);
-        Ok(())
+    /// Waits for the proposals of the next block. Nothing when the server stops.
+    fn next_batch(&self) -> Option<Vec<Vec<u8>>> {
+        let mut waiting = locked(&self.entries.waiting);
+        loop {
+            if waiting.is_stopped {
+                return None;
+            }
+            let Some(first) = waiting.proposals.front() else {
+                waiting = self.entries.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let rest = Duration::from_millis(self.batch.wait_ms).saturating_sub(first.since.elapsed());
+            let is_full = waiting.proposals.len() >= self.batch.transactions_max;
+            if rest.is_zero() || is_full || first.is_definition {
+                return Some(waiting.take(&self.batch));
+            }
+            let woken = self.entries.changed.wait_timeout(waiting, rest);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Ends [`OrderingServer::run`].
     pub fn stop(&self) {
-        locked(&self.waiting).is_stopped = true;
-        self.changed.notify_all();
+        locked(&self.entries.waiting).is_stopped = true;
+        self.entries.changed.notify_all();
+    }
+
+    /// Whether this server is the leader of its group; if not it says which one is.
+    fn check_is_leader(&self) -> LedgerResult<()> {
+        let leader = self.group.metrics().borrow().current_leader;
+        if leader == Some(self.number) {
+            return Ok(());
+        }
+        let server = leader.and_then(|leader| self.directory.orderings().nth(leader as usize - 1));
+        let named = server.map_or("none is known".to_owned(), |server| format!("\"{}\" is", server.name));
+        Err(LedgerError::Missing(format!("it is not the leader of the ordering servers; {named}")))
     }
 
     /// Takes a proposal for the next block. One that was taken or ordered before is not taken again.
     ///
     /// # Errors
-    /// [`LedgerError::Untrusted`] if it is not signed by a client, [`LedgerError::Refused`] if it is too long or too many wait.
+    /// [`LedgerError::Untrusted`] if it is not signed by a client, [`LedgerError::Refused`] if it is too long;
+    /// [`LedgerError::Missing`] if another server is the leader, or too many wait.
     pub fn take(&self, message: Vec<u8>) -> LedgerResult<()> {
         if message.len() > PROPOSAL_BYTES_MAX {
             let reason =
                 format!("a transaction of {} bytes: up to {PROPOSAL_BYTES_MAX} are taken", message.len());
             return Err(LedgerError::Refused(reason));
         }
+        self.check_is_leader()?;
         let (_, proposal) = Proposal::verify(&message, &self.directory.genesis, &self.directory.network)?;
         let is_definition = match &proposal.statements[..] {
             [statement] => SharedTable::is_definition(&statement.sql),
             _ => false,
         };
-        let mut waiting = locked(&self.waiting);
-        if let Some(failure) = &waiting.failure {
-            return Err(failure.clone());
-        }
-        if waiting.known.contains(&name_of(&message)) {
+        let name = LedgerHash::of_row(&message);
+        let mut waiting = locked(&self.entries.waiting);
+        if waiting.known.contains(&name) {
             return Ok(());
         }
         if waiting.proposals.len() >= WAITING_MAX || waiting.bytes + message.len() > WAITING_BYTES_MAX {
-            let reason =
-                format!("{} transactions wait to be ordered; send it again later", waiting.proposals.len());
-            return Err(LedgerError::Refused(reason));
+            let count = waiting.proposals.len();
+            let reason = format!("{count} transactions wait to be ordered; send it again later");
+            return Err(LedgerError::Missing(reason));
         }
         waiting.bytes += message.len();
-        waiting.known.insert(name_of(&message));
+        waiting.known.insert(name);
         waiting.proposals.push_back(WaitingProposal { message, is_definition, since: Instant::now() });
         drop(waiting);
-        self.changed.notify_all();
+        self.entries.changed.notify_all();
         Ok(())
     }
 
     async fn order_of(self: Arc<Self>, request: OrderRequest) -> LedgerResult<OrderMessage> {
-        let mut heights = self.height.subscribe();
+        let mut heights = self.entries.height.subscribe();
         let wait = Duration::from_millis(u64::from(request.wait_ms.min(ORDER_WAIT_MS_MAX)));
         let _ = tokio::time::timeout(wait, heights.wait_for(|height| *height >= request.height)).await;
-        let read = tokio::task::spawn_blocking(move || locked(&self.file).read(request.height)).await;
+        let read = tokio::task::spawn_blocking(move || self.read_order(request.height)).await;
         let order = read.map_err(|error| LedgerError::Missing(error.to_string()))??;
         Ok(OrderMessage { order: order.unwrap_or_default() })
     }
+
+    /// The signed order of a height that the group has agreed about.
+    fn read_order(&self, height: u64) -> LedgerResult<Option<Vec<u8>>> {
+        let at = usize::try_from(height).ok().and_then(|height| height.checked_sub(1));
+        let Some(index) = at.and_then(|at| locked(&self.entries.places).get(at).copied()) else {
+            return Ok(None);
+        };
+        let entry = locked(&self.log).read(index)?;
+        let Some(EntryContent::Proposals(proposals)) = entry.map(|entry| entry.content) else {
+            return Err(LedgerError::Missing(format!("entry {index} of the log is no order")));
+        };
+        Ok(Some(OrderedBlock { network: self.directory.network, height, proposals }.sign(&self.keys)))
+    }
+
+    async fn append(self: Arc<Self>, message: AppendMessage) -> LedgerResult<AppendAnswer> {
+        let done = self.group.append_entries(message.request()?).await;
+        done.map(AppendAnswer::of).map_err(|error| LedgerError::Missing(error.to_string()))
+    }
+
+    async fn elect(self: Arc<Self>, message: ElectMessage) -> LedgerResult<ElectAnswer> {
+        let done = self.group.vote(message.request()).await;
+        done.map(|done| ElectAnswer::of(&done)).map_err(|error| LedgerError::Missing(error.to_string()))
+    }
+}
+
+/// Takes part in the group of all parties that order; founds it where that has not been done. Returns the own number in it.
+async fn join_group(
+    directory: &Arc<Directory>,
+    log: Arc<Mutex<OrderLog>>,
+    entries: Arc<OrderedEntries>,
+) -> LedgerResult<(Raft<OrderingGroup>, u64)> {
+    let failed = |reason: String| LedgerError::Missing(format!("the group of ordering servers: {reason}"));
+    let (mut others, mut number, mut all) = (BTreeMap::new(), 0, BTreeSet::new());
+    for (at, party) in directory.orderings().enumerate() {
+        let server = at as u64 + 1;
+        all.insert(server);
+        if party.name == directory.own().name {
+            number = server;
+        } else {
+            others.insert(server, RemoteProcess::new(directory, party, ORDERING)?);
+        }
+    }
+    let config = Config {
+        cluster_name: directory.network.to_string(),
+        heartbeat_interval: HEARTBEAT_MS,
+        election_timeout_min: ELECTION_MS_MIN,
+        election_timeout_max: ELECTION_MS_MAX,
+        snapshot_policy: SnapshotPolicy::Never,
+        replication_lag_threshold: u64::MAX,
+        ..Config::default()
+    };
+    let config = config.validate().map_err(|error| failed(error.to_string()))?;
+    let state = AppliedState { applied: entries, last: None, group: StoredMembership::default() };
+    let opened = Raft::new(number, Arc::new(config), GroupNetwork(others), GroupLog(log), state).await;
+    let group = opened.map_err(|error| failed(error.to_string()))?;
+    let is_founded = group.is_initialized().await.map_err(|error| failed(error.to_string()))?;
+    if !is_founded {
+        // All servers found the same group, so it does not matter which of them comes first, or whether several do.
+        let _ = group.initialize(all.clone()).await;
+    } else if all.len() == 1 {
+        // Nobody else could be the leader, so there is nothing to wait for.
+        group.trigger().elect().await.map_err(|error| failed(error.to_string()))?;
+    }
+    Ok((group, number))
 }
 
 impl CallHandler for OrderingServer {
@@ -241,19 +356,26 @@ impl CallHandler for OrderingServer {
         call: IncomingCall,
     ) -> Pin<Box<dyn Future<Output = OutgoingAnswer> + Send>> {
         Box::pin(async move {
-            let call = match call.of(&[PartyRole::Organization]) {
+            let method = method.strip_prefix(ORDERING).unwrap_or_default();
+            let role = match method {
+                "/Append" | "/Elect" => PartyRole::Ordering,
+                _ => PartyRole::Organization,
+            };
+            let call = match call.of(&[role]) {
                 Ok(call) => call,
                 Err(refused) => return refused,
             };
-            match method.strip_prefix(ORDERING) {
-                Some("/Chain") => {
+            match method {
+                "/Chain" => {
                     let take = |message: ProposalMessage| async move {
                         self.take(message.proposal).map(|()| Nothing {})
                     };
                     call.with(PROPOSAL_MESSAGE_BYTES_MAX, take).await
                 }
-                Some("/Order") => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.order_of(request)).await,
-                _ => call.refuse(&LedgerError::Missing(format!("an ordering server has no method {method}"))),
+                "/Order" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.order_of(request)).await,
+                "/Append" => call.with(BLOCK_MESSAGE_BYTES_MAX, |message| self.append(message)).await,
+                "/Elect" => call.with(SMALL_MESSAGE_BYTES_MAX, |message| self.elect(message)).await,
+                _ => call.refuse(&LedgerError::Missing("an ordering server has no such method".into())),
             }
         })
     }

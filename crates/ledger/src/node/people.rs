@@ -33,6 +33,9 @@ const AUDIT_LIMIT: Duration = Duration::from_secs(3600);
 /// How long one call for an outcome waits; then it is asked again.
 const OUTCOME_WAIT_MS: u32 = 5_000;
 
+/// How long the engine may take to end.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
 /// The file in which a client notes the last block that it knows of.
 const SEEN_FILE: &str = "seen";
 
@@ -87,21 +90,16 @@ pub fn start(path: &Path) -> LedgerResult<()> {
 }
 
 fn start_ordering(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>) -> LedgerResult<()> {
-    let server = OrderingServer::open(folder, directory.clone())?;
     let listener = runtime.block_on(listen(folder))?;
+    let server = runtime.block_on(OrderingServer::open(folder, directory.clone()))?;
     let address = folder.config.listen.clone().unwrap_or_default();
     let maker = server.clone();
-    let making = std::thread::spawn(move || maker.run().inspect_err(|error| eprintln!("{error}")));
-    say_ready(&format!(
-        "ordering server at {address}, network {}, {} orders",
-        directory.network,
-        server.height()
-    ));
+    let making = std::thread::spawn(move || maker.run());
+    say_ready(&format!("ordering server at {address}, network {}", directory.network));
     let served = runtime.block_on(serve(listener, directory, server.clone(), asked_to_stop()));
     server.stop();
-    let made =
-        making.join().map_err(|_| LedgerError::Missing("the thread that orders has panicked".into()))?;
-    served.and(made)
+    making.join().map_err(|_| LedgerError::Missing("the thread that orders has panicked".into()))?;
+    served
 }
 
 fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>) -> LedgerResult<()> {
@@ -124,7 +122,11 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
             others.push((place, RemoteProcess::new(&directory, party, ORGANIZATION)?));
         }
     }
-    let ordering = RemoteProcess::new(&directory, directory.ordering()?, ORDERING)?;
+    let connect = |party| RemoteProcess::new(&directory, party, ORDERING);
+    let orderings = directory.orderings().map(connect).collect::<LedgerResult<Vec<_>>>()?;
+    if orderings.is_empty() {
+        return Err(LedgerError::Missing("no party has the role \"ordering\"".into()));
+    }
     drop(entered);
     let settings = EngineSettings {
         board: board.clone(),
@@ -139,8 +141,8 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
     for (place, process) in others {
         runtime.spawn(exchange_votes(board.clone(), process, place));
     }
-    runtime.spawn(fetch_orders(board.clone(), ordering.clone()));
-    runtime.spawn(forward_proposals(board.clone(), ordering));
+    runtime.spawn(fetch_orders(board.clone(), orderings.clone()));
+    runtime.spawn(forward_proposals(board.clone(), orderings));
     let (name, address) = (&directory.own().name, folder.config.listen.clone().unwrap_or_default());
     say_ready(&format!(
         "organization \"{name}\" at {address}, network {}, {height} blocks",
@@ -149,6 +151,15 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
     let entry = Arc::new(NodeEntry { board: board.clone(), inbox, file });
     let served = runtime.block_on(serve(listener, directory.clone(), entry, asked_to_stop()));
     board.update(|state| state.is_stopped = true);
+    let deadline = Instant::now() + END_LIMIT;
+    while !engine.is_finished() {
+        if Instant::now() > deadline {
+            // Its file and its database are what a kill would leave, and are brought together when it starts.
+            eprintln!("the database does not answer; the process ends without it");
+            return served;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
     engine.join().map_err(|_| LedgerError::Missing("the thread that executes has panicked".into()))?;
     served
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! /ankerdb.ledger.Ordering/      Chain    a signed proposal, from an organization
 //!                                Order    the signed order of a height, once there is one
+//!                                Append, Elect   between ordering servers: their log, their leader
 //! /ankerdb.ledger.Organization/  Submit   a signed proposal, from a client; answered when it is certified
 //!                                Votes    votes on the next block, both ways
 //!                                Order    the order that this organization has for a height
@@ -88,6 +89,90 @@ pub struct OrderMessage {
     /// The signed bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub order: Vec<u8>,
+}
+
+/// The name of an entry in the log of the ordering servers.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct EntryNameMessage {
+    /// The leader's term.
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+    /// The leader.
+    #[prost(uint64, tag = "2")]
+    pub server: u64,
+    /// The place in the log.
+    #[prost(uint64, tag = "3")]
+    pub index: u64,
+}
+
+/// A vote for a leader of the ordering servers.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct GroupVoteMessage {
+    /// The term.
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+    /// For which server.
+    #[prost(uint64, tag = "2")]
+    pub server: u64,
+    /// Whether that has become the leader.
+    #[prost(bool, tag = "3")]
+    pub has_won: bool,
+}
+
+/// Entries for the log of another ordering server.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct AppendMessage {
+    /// The leader's vote.
+    #[prost(message, optional, tag = "1")]
+    pub vote: Option<GroupVoteMessage>,
+    /// The entry before them.
+    #[prost(message, optional, tag = "2")]
+    pub before: Option<EntryNameMessage>,
+    /// They, as in the log.
+    #[prost(bytes = "vec", repeated, tag = "3")]
+    pub entries: Vec<Vec<u8>>,
+    /// The last entry that is agreed about.
+    #[prost(message, optional, tag = "4")]
+    pub agreed: Option<EntryNameMessage>,
+}
+
+/// Whether entries were taken.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct AppendAnswer {
+    /// 1: they were; 2: up to `last`; 3: the one before them is another one; 4: there is a later `vote`.
+    #[prost(uint32, tag = "1")]
+    pub outcome: u32,
+    /// The last one that was taken.
+    #[prost(message, optional, tag = "2")]
+    pub last: Option<EntryNameMessage>,
+    /// The later vote.
+    #[prost(message, optional, tag = "3")]
+    pub vote: Option<GroupVoteMessage>,
+}
+
+/// A server wants to be the leader.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct ElectMessage {
+    /// Its vote for itself.
+    #[prost(message, optional, tag = "1")]
+    pub vote: Option<GroupVoteMessage>,
+    /// Its last entry.
+    #[prost(message, optional, tag = "2")]
+    pub last: Option<EntryNameMessage>,
+}
+
+/// Whether it may.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct ElectAnswer {
+    /// The vote of the server that was asked.
+    #[prost(message, optional, tag = "1")]
+    pub vote: Option<GroupVoteMessage>,
+    /// Whether it is for the one that has asked.
+    #[prost(bool, tag = "2")]
+    pub is_granted: bool,
+    /// The last entry of the server that was asked.
+    #[prost(message, optional, tag = "3")]
+    pub last: Option<EntryNameMessage>,
 }
 
 /// Votes on the block after the sender's last one.

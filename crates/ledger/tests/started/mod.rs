@@ -6,6 +6,7 @@
 
 use crate::products::{TestFolder, products};
 use ankerdb_ledger::message::ProposedStatement;
+use ankerdb_ledger::node::init::ordering_name;
 use ankerdb_ledger::node::people::{self, LedgerClient, SubmittedTransaction};
 use ankerdb_ledger::node::wire::StatusMessage;
 use ankerdb_ledger::server::PrivateServer;
@@ -18,8 +19,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// The parties that are processes, in the order of [`StartedNetwork::processes`]; the ordering server comes last.
-pub(crate) const PARTIES: [&str; 4] = ["postgresql", "mariadb", "ankerdb", "ordering"];
+/// The organizations, in the order of [`StartedNetwork::processes`]; ordering servers follow.
+pub(crate) const ORGANIZATIONS: [&str; 3] = ["postgresql", "mariadb", "ankerdb"];
 pub(crate) const ORDERING: usize = 3;
 
 pub(crate) fn command(arguments: &[&str]) -> Output {
@@ -31,6 +32,8 @@ pub(crate) fn said(output: &Output) -> String {
 }
 
 pub(crate) struct StartedNetwork {
+    /// Names of the parties that are processes: the organizations, then the ordering servers.
+    pub(crate) parties: Vec<String>,
     pub(crate) processes: Vec<Option<Child>>,
     pub(crate) servers: Vec<PrivateServer>,
     pub(crate) folder: TestFolder,
@@ -45,6 +48,11 @@ fn free_ports(count: usize) -> Vec<u16> {
 impl StartedNetwork {
     /// Makes databases and folders; nothing is started. Nothing if a product is missing.
     pub(crate) fn found(name: &str, quorum: usize) -> Option<StartedNetwork> {
+        StartedNetwork::found_with(name, quorum, 1)
+    }
+
+    /// With as many ordering servers.
+    pub(crate) fn found_with(name: &str, quorum: usize, orderings: usize) -> Option<StartedNetwork> {
         let products = products();
         if products.len() < 3 {
             return None;
@@ -52,7 +60,7 @@ impl StartedNetwork {
         let servers: Vec<PrivateServer> =
             products.iter().map(|product| PrivateServer::start(product).expect("a server")).collect();
         let folder = TestFolder::new(name);
-        let ports = free_ports(PARTIES.len());
+        let ports = free_ports(ORDERING + orderings);
         let organization = |(server, port): (&PrivateServer, &u16)| {
             let (name, address) = (server.name().to_lowercase(), &server.address);
             let database =
@@ -61,22 +69,29 @@ impl StartedNetwork {
         };
         let mut arguments = vec!["init".to_owned(), folder.path.display().to_string()];
         arguments.extend(servers.iter().zip(&ports).map(organization));
-        arguments.push(format!("--ordering=127.0.0.1:{}", ports[ORDERING]));
+        arguments.extend(ports[ORDERING..].iter().map(|port| format!("--ordering=127.0.0.1:{port}")));
         arguments.extend(["--client=bank".into(), "--client=shop".into(), format!("--quorum={quorum}")]);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = command(&arguments);
         assert!(output.status.success(), "{}", said(&output));
-        let processes = PARTIES.iter().map(|_| None).collect();
-        Some(StartedNetwork { processes, servers, folder })
+        let mut parties: Vec<String> = ORGANIZATIONS.map(str::to_owned).to_vec();
+        parties.extend((0..orderings).map(|at| ordering_name(at, orderings)));
+        let processes = parties.iter().map(|_| None).collect();
+        Some(StartedNetwork { parties, processes, servers, folder })
     }
 
     /// A network at work.
     pub(crate) fn start(name: &str, quorum: usize) -> Option<StartedNetwork> {
         let mut network = StartedNetwork::found(name, quorum)?;
-        for at in (0..PARTIES.len()).rev() {
-            network.start_process(at);
-        }
+        network.start_all();
         Some(network)
+    }
+
+    /// Starts all processes, those that order first.
+    pub(crate) fn start_all(&mut self) {
+        for at in (0..self.parties.len()).rev() {
+            self.start_process(at);
+        }
     }
 
     pub(crate) fn path(&self, party: &str) -> PathBuf {
@@ -84,12 +99,12 @@ impl StartedNetwork {
     }
 
     pub(crate) fn log(&self, at: usize) -> String {
-        std::fs::read_to_string(self.path(PARTIES[at]).join("log")).unwrap_or_default()
+        std::fs::read_to_string(self.path(&self.parties[at]).join("log")).unwrap_or_default()
     }
 
     /// Starts a process and waits until it is ready.
     pub(crate) fn start_process(&mut self, at: usize) {
-        let path = self.path(PARTIES[at]);
+        let path = self.path(&self.parties[at]);
         let log =
             std::fs::OpenOptions::new().create(true).append(true).open(path.join("log")).expect("a file");
         let mut process = Command::new("setpriv")
@@ -103,7 +118,7 @@ impl StartedNetwork {
         let output = process.stdout.take().expect("a pipe");
         let read = BufReader::new(output).read_line(&mut line);
         self.processes[at] = Some(process);
-        assert!(read.is_ok() && line.starts_with("ready: "), "{}: {line}{}", PARTIES[at], self.log(at));
+        assert!(read.is_ok() && line.starts_with("ready: "), "{}: {line}{}", self.parties[at], self.log(at));
     }
 
     /// Kills a process as a loss of power would.
@@ -118,7 +133,7 @@ impl StartedNetwork {
     }
 
     pub(crate) fn status(&self, at: usize) -> StatusMessage {
-        people::status(&self.path(PARTIES[at])).expect("a status")
+        people::status(&self.path(&self.parties[at])).expect("a status")
     }
 
     /// Waits until something is so of an organization's status.
@@ -134,7 +149,12 @@ impl StartedNetwork {
             if is_so(&status) {
                 return status;
             }
-            assert!(Instant::now() < deadline, "{}: not {what}: {status:#?}\n{}", PARTIES[at], self.log(at));
+            assert!(
+                Instant::now() < deadline,
+                "{}: not {what}: {status:#?}\n{}",
+                self.parties[at],
+                self.log(at)
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -150,7 +170,7 @@ impl StartedNetwork {
 
     /// An organization's file, verified.
     pub(crate) fn verified(&self, at: usize) -> FileVerifier {
-        let name = PARTIES[at];
+        let name = &self.parties[at];
         verify_file(&self.path(name).join(format!("{name}.ledger"))).expect("it verifies").0
     }
 
@@ -161,7 +181,7 @@ impl StartedNetwork {
         assert!(sent.success());
         let deadline = Instant::now() + LIMIT;
         while process.try_wait().expect("its state").is_none() {
-            assert!(Instant::now() < deadline, "{} does not end\n{}", PARTIES[at], self.log(at));
+            assert!(Instant::now() < deadline, "{} does not end\n{}", self.parties[at], self.log(at));
             std::thread::sleep(Duration::from_millis(20));
         }
         process.wait().expect("it has ended").code()
@@ -169,8 +189,8 @@ impl StartedNetwork {
 
     /// Ends all processes; then all files verify, and have the same blocks up to the shortest one's end.
     pub(crate) fn end_and_compare_files(mut self) {
-        for at in (0..PARTIES.len()).filter(|at| self.processes[*at].is_some()).collect::<Vec<_>>() {
-            assert_eq!(self.terminate(at), Some(0), "{}: {}", PARTIES[at], self.log(at));
+        for at in (0..self.parties.len()).filter(|at| self.processes[*at].is_some()).collect::<Vec<_>>() {
+            assert_eq!(self.terminate(at), Some(0), "{}: {}", self.parties[at], self.log(at));
         }
         self.compare_files();
     }
@@ -178,7 +198,7 @@ impl StartedNetwork {
     /// All files verify, and have the same blocks up to the shortest one's end.
     pub(crate) fn compare_files(&self) {
         let hashes = |at: usize| {
-            let (name, mut hashes) = (PARTIES[at], Vec::new());
+            let (name, mut hashes) = (&self.parties[at], Vec::new());
             let path = self.path(name).join(format!("{name}.ledger"));
             self.verified(at);
             ankerdb_ledger::verify::visit_blocks(&path, 0, &mut |(block, _)| {
