@@ -9,7 +9,7 @@ use ankerdb_ledger::error::LedgerError;
 use ankerdb_ledger::member::address::open_member;
 use ankerdb_ledger::message::{OrderedBlock, Vote};
 use ankerdb_ledger::node::call::RemoteProcess;
-use ankerdb_ledger::node::config::NodeFolder;
+use ankerdb_ledger::node::config::{NodeConfig, NodeFolder, PartyRole};
 use ankerdb_ledger::node::directory::Directory;
 use ankerdb_ledger::node::people::{LedgerClient, SubmittedTransaction};
 use ankerdb_ledger::node::serve::{CallHandler, IncomingCall, OutgoingAnswer, serve};
@@ -23,6 +23,8 @@ use ankerdb_ledger::verify::visit_blocks;
 use started::{LIMIT, ORDERING, ORGANIZATIONS, StartedNetwork, TABLE, statement, submit};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -93,6 +95,129 @@ fn three_ordering_servers_go_on_while_two_of_them_do_and_nothing_acknowledged_is
     drop(network);
     let Some(network) = StartedNetwork::found_with("faults-group-killed", 2, 3) else { return };
     kill_in_rounds(network, rounds());
+}
+
+#[test]
+fn under_all_3_every_member_that_is_killed_finds_its_vote_again_and_nothing_acknowledged_is_lost() {
+    let Some(network) = StartedNetwork::found("faults-all3", 3) else { return };
+    kill_in_rounds(network, rounds());
+}
+
+#[test]
+fn a_network_of_which_all_processes_are_killed_at_once_goes_on_where_it_was() {
+    let Some(mut network) = StartedNetwork::start("faults-all", 2) else { return };
+    let client = network.client("bank");
+    submit(&client, 1, TABLE);
+    let mut done = vec![submit(&client, 2, "INSERT INTO account (id, balance) VALUES (1, 0)")];
+    for number in 3..6 {
+        // One is on its way, or certified by some.
+        let proposal =
+            client.sign(number, statement("UPDATE account SET balance = balance + 1 WHERE id = 1"));
+        let _ = client.submit(number, &proposal, None, Duration::from_millis(10 * number));
+        for at in 0..network.parties.len() {
+            network.kill(at);
+        }
+        network.start_all();
+        done.push(client.submit(number, &proposal, None, LIMIT).expect("it is certified"));
+    }
+    assert!(done.iter().all(|done| done.has_succeeded), "{done:?}");
+    network.wait_for_equal_heights();
+    for at in 0..network.parties.len() {
+        assert_eq!(network.terminate(at), Some(0), "{}", network.log(at));
+    }
+    network.compare_files();
+    assert_nothing_is_lost(&network, &done);
+}
+
+/// A way between two processes that can be cut.
+struct CuttableWay {
+    port: u16,
+    is_cut: Arc<AtomicBool>,
+}
+
+/// Copies one direction until it ends or the way is cut.
+fn copy_until_cut(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool) {
+    let _ = from.set_read_timeout(Some(Duration::from_millis(50)));
+    let mut buffer = [0; 64 << 10];
+    while !is_cut.load(Ordering::Relaxed) {
+        match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(bytes) if to.write_all(&buffer[..bytes]).is_ok() => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            _ => break,
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+impl CuttableWay {
+    /// Its threads end with the test's process.
+    fn to(address: String) -> CuttableWay {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let cut = is_cut.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let connected = (!cut.load(Ordering::Relaxed)).then(|| TcpStream::connect(&address));
+                let Some(Ok(target)) = connected else { continue };
+                let (Ok(back), Ok(forth)) = (target.try_clone(), stream.try_clone()) else { continue };
+                let (one, other) = (cut.clone(), cut.clone());
+                std::thread::spawn(move || copy_until_cut(forth, target, &one));
+                std::thread::spawn(move || copy_until_cut(back, stream, &other));
+            }
+        });
+        CuttableWay { port, is_cut }
+    }
+}
+
+#[test]
+fn a_member_that_is_cut_off_from_the_others_commits_nothing_and_follows_when_it_hears_of_them_again() {
+    let Some(mut network) = StartedNetwork::found("faults-cut", 2) else { return };
+    // Whatever goes from or to postgresql's node goes over ways of ours, but for what it asks the ordering server.
+    let mut ways = Vec::new();
+    for own in ORGANIZATIONS {
+        let path = network.path(own).join("ledger.toml");
+        let text = std::fs::read_to_string(&path).expect("a configuration");
+        let mut config: NodeConfig = toml::from_str(&text).expect("a configuration");
+        for party in &mut config.party {
+            let is_between = party.role == PartyRole::Organization
+                && party.name != own
+                && (own == "postgresql" || party.name == "postgresql");
+            if is_between {
+                let way = CuttableWay::to(party.address.clone().expect("an address"));
+                party.address = Some(format!("127.0.0.1:{}", way.port));
+                ways.push(way);
+            }
+        }
+        std::fs::write(&path, toml::to_string(&config).expect("a text")).expect("a file");
+    }
+    assert_eq!(ways.len(), 4);
+    network.start_all();
+    let client = network.client("bank");
+    submit(&client, 1, TABLE);
+    network.wait_for_equal_heights();
+    ways.iter().for_each(|way| way.is_cut.store(true, Ordering::Relaxed));
+    let number_of = |number: u64| {
+        let proposal = client
+            .sign(number, statement(&format!("INSERT INTO account (id, balance) VALUES ({number}, 0)")));
+        client.submit(number, &proposal, Some("ankerdb"), LIMIT).expect("the others are a quorum")
+    };
+    let mut done: Vec<SubmittedTransaction> = (2..6).map(number_of).collect();
+    std::thread::sleep(Duration::from_secs(1));
+    let status = network.status(0);
+    assert_eq!(status.height, 1, "{status:#?}");
+    assert!(status.members.iter().filter(|member| !member.is_reached).count() == 2, "{status:#?}");
+    ways.iter().for_each(|way| way.is_cut.store(false, Ordering::Relaxed));
+    network.wait_for_equal_heights();
+    done.push(number_of(6));
+    network.wait_for_equal_heights();
+    for at in 0..network.parties.len() {
+        assert_eq!(network.terminate(at), Some(0), "{}", network.log(at));
+    }
+    network.compare_files();
+    assert_nothing_is_lost(&network, &done);
 }
 
 fn kill_in_rounds(mut network: StartedNetwork, rounds: usize) {

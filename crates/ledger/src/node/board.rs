@@ -380,6 +380,15 @@ impl MemberView {
 }
 
 impl BoardState {
+    /// Another chain, as a file has it that was opened again; what was known of the next block is of no use if that is another one.
+    pub(super) fn reopen(&mut self, chain: LedgerChain, own_vote: Option<OwnVote>) {
+        if self.chain.height != chain.height {
+            self.votes.clear();
+            self.orders.clear();
+        }
+        (self.chain, self.own_vote) = (chain, own_vote);
+    }
+
     /// Counts the changes of the board.
     pub(super) fn version(&self) -> u64 {
         self.version

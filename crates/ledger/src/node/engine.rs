@@ -46,6 +46,10 @@ const BLOCKS_LIMIT: Duration = Duration::from_secs(30);
 /// While a round has no quorum the tables are read again this often.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
 
+/// How long a member that was no good donor is left alone, the first time; twice as long each further time.
+const AVOID_PAUSE: Duration = Duration::from_millis(500);
+const AVOID_DOUBLINGS_MAX: u32 = 9;
+
 /// Rows that a report names.
 const ROWS_SHOWN: usize = 8;
 
@@ -144,6 +148,8 @@ pub(super) struct Engine {
     audited: Option<(u64, u32, Instant)>,
     /// Height and round of a vote whose order has come to something else when it was executed again.
     unrepeatable: Option<(u64, u32)>,
+    /// Members that were no good donors: how often, and until when they are not asked again.
+    avoided: BTreeMap<usize, (u32, Instant)>,
 }
 
 impl Engine {
@@ -158,6 +164,7 @@ impl Engine {
             organization: None,
             audited: None,
             unrepeatable: None,
+            avoided: BTreeMap::new(),
         };
         (engine, inbox)
     }
@@ -168,6 +175,17 @@ impl Engine {
 
     fn donor(&self, process: RemoteProcess) -> RemoteDonor {
         RemoteDonor { process, runtime: self.settings.runtime.clone(), board: self.board() }
+    }
+
+    /// Whether a member has failed as a donor, and is to be left alone for a while: one that stalls must not stop all.
+    fn is_avoided(&self, place: usize) -> bool {
+        self.avoided.get(&place).is_some_and(|(_, until)| Instant::now() < *until)
+    }
+
+    fn avoid(&mut self, place: usize) {
+        let (times, _) = self.avoided.get(&place).copied().unwrap_or((0, Instant::now()));
+        let pause = AVOID_PAUSE.saturating_mul(1 << times.min(AVOID_DOUBLINGS_MAX));
+        self.avoided.insert(place, (times + 1, Instant::now() + pause));
     }
 
     fn say(&self, state: String) {
@@ -242,7 +260,7 @@ impl Engine {
         let (chain, suspects) = (organization.chain().clone(), organization.suspects.clone());
         let (own_vote, system) = (organization.own_vote().cloned(), organization.system().to_owned());
         self.board().update(|state| {
-            (state.chain, state.own_vote) = (chain, own_vote.clone());
+            state.reopen(chain, own_vote.clone());
             state.suspects = suspects;
             state.state = format!("works with {system}");
         });
@@ -368,16 +386,19 @@ impl Engine {
             let Some(organization) = &self.organization else { return Ok(false) };
             let (own, theirs) =
                 (organization.chain().height, board.read(|state| state.members[place].height));
-            if theirs <= own || !board.read(|state| state.members[place].is_reached) {
+            let is_reached = board.read(|state| state.members[place].is_reached);
+            if theirs <= own || !is_reached || self.is_avoided(place) {
                 continue;
             }
             match self.follow_one(process.clone(), theirs) {
-                Ok(()) => has_progressed = true,
+                Ok(()) => {
+                    has_progressed = true;
+                    self.avoided.remove(&place);
+                }
                 Err(error @ (LedgerError::Database { .. } | LedgerError::File { .. })) => return Err(error),
                 Err(error) => {
-                    // Until it says again that it is ahead it is not asked again.
                     board.note_refused(&process.name, &error);
-                    board.update(|state| state.members[place].height = own);
+                    self.avoid(place);
                 }
             }
         }
@@ -446,8 +467,9 @@ impl Engine {
                 let member = &state.members[place];
                 member.is_reached && member.height >= own
             });
-            if !is_able {
-                reasons.push(format!("\"{}\" is not reached, or has fewer blocks", process.name));
+            if !is_able || self.is_avoided(place) {
+                let reason = "is not reached, has fewer blocks, or was no good donor just now";
+                reasons.push(format!("\"{}\" {reason}", process.name));
                 continue;
             }
             match self.recover_from(process) {
@@ -457,7 +479,10 @@ impl Engine {
                     return Ok(());
                 }
                 Err(error @ (LedgerError::Database { .. } | LedgerError::File { .. })) => return Err(error),
-                Err(error) => reasons.push(error.to_string()),
+                Err(error) => {
+                    self.avoid(place);
+                    reasons.push(error.to_string());
+                }
             }
         }
         Err(LedgerError::NoQuorum(format!(
