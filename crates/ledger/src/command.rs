@@ -5,8 +5,10 @@ use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::member::address::open_member;
 use crate::message::{OrderedBlock, Proposal, ProposedStatement};
-use crate::node::config::BatchConfig;
-use crate::node::init::{FoundedOrganization, Founding, ordering_name};
+use crate::node::config::{BatchConfig, PartyRole};
+use crate::node::init::{
+    FoundedOrganization, Founding, NetworkTerms, PUBLIC_FILE, join, make_identity, ordering_name,
+};
 use crate::node::people::{self, LedgerClient};
 use crate::node::wire::StatusMessage;
 use crate::organization::scan_states;
@@ -28,6 +30,10 @@ pub enum LedgerCommand {
     Demo(DemoArguments),
     /// Found a network: a folder for each party with its keys, certificates, configuration and the founding document
     Init(InitArguments),
+    /// Make the keys of one party in a new folder, and a file with what others may know of it, `public.toml`
+    Identity(IdentityArguments),
+    /// Take part in a network with an identity: from the same public files all parties make the same founding document
+    Join(JoinArguments),
     /// Run the process of a folder in the foreground: an organization's node, or the ordering server
     Start {
         /// The folder, as `init` has made it
@@ -87,14 +93,64 @@ pub enum LedgerCommand {
     },
 }
 
+/// What all parties of a network agree about.
+#[derive(Debug, clap::Args)]
+pub struct TermsArguments {
+    /// The network's name
+    #[arg(long, default_value = "network")]
+    name: String,
+    /// How many organizations have to agree; by default more than half
+    #[arg(long)]
+    quorum: Option<usize>,
+    /// Transactions in a block, at most
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    block_size: u32,
+    /// How long a transaction waits for others, in milliseconds
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    block_wait_ms: u64,
+}
+
+/// The identity of a party.
+#[derive(Debug, clap::Args)]
+pub struct IdentityArguments {
+    /// The party's new folder
+    folder: PathBuf,
+    /// Its name: small letters, digits and hyphens
+    #[arg(long)]
+    name: String,
+    /// What it is
+    #[arg(long, default_value = "organization", value_parser = ["organization", "ordering", "client"])]
+    role: String,
+    /// Where others find it, as HOST:PORT; clients have none
+    #[arg(long)]
+    address: Option<String>,
+    /// A key that is there already: ordering servers of one group have the same one
+    #[arg(long)]
+    key: Option<PathBuf>,
+}
+
+/// A network that a party takes part in.
+#[derive(Debug, clap::Args)]
+pub struct JoinArguments {
+    /// The party's folder, as `identity` has made it
+    folder: PathBuf,
+    /// The public files of all parties; the own one may be among them
+    #[arg(required = true)]
+    parties: Vec<PathBuf>,
+    /// An organization's database
+    #[arg(long)]
+    database: Option<String>,
+    #[command(flatten)]
+    terms: TermsArguments,
+}
+
 /// A network that is founded.
 #[derive(Debug, clap::Args)]
 pub struct InitArguments {
     /// Where the folders of the parties go
     folder: PathBuf,
-    /// The network's name
-    #[arg(long, default_value = "network")]
-    name: String,
+    #[command(flatten)]
+    terms: TermsArguments,
     /// An organization, as NAME@HOST:PORT=DATABASE; the database as postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or mariadb
     /// or ankerdb in place of postgresql
     #[arg(long = "organization", required = true)]
@@ -105,15 +161,13 @@ pub struct InitArguments {
     /// A client's name
     #[arg(long = "client", required = true)]
     clients: Vec<String>,
-    /// How many organizations have to agree; by default more than half
-    #[arg(long)]
-    quorum: Option<usize>,
-    /// Transactions in a block, at most
-    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    block_size: u32,
-    /// How long a transaction waits for others, in milliseconds
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=60_000))]
-    block_wait_ms: u64,
+}
+
+impl TermsArguments {
+    fn terms(&self) -> NetworkTerms {
+        let batch = BatchConfig { transactions_max: self.block_size as usize, wait_ms: self.block_wait_ms };
+        NetworkTerms { name: self.name.clone(), quorum: self.quorum, batch }
+    }
 }
 
 /// A transaction that is submitted.
@@ -209,6 +263,8 @@ impl LedgerCommand {
         match self {
             LedgerCommand::Demo(arguments) => run_demo(&arguments.settings()),
             LedgerCommand::Init(arguments) => init(&arguments),
+            LedgerCommand::Identity(arguments) => identity(&arguments),
+            LedgerCommand::Join(arguments) => join_network(&arguments),
             LedgerCommand::Start { folder } => people::start(&folder),
             LedgerCommand::Submit(arguments) => submit(arguments),
             LedgerCommand::Status { folder } => people::status(&folder).map(|status| print_status(&status)),
@@ -244,15 +300,10 @@ fn init(arguments: &InitArguments) -> LedgerResult<()> {
     let organizations =
         arguments.organizations.iter().map(|word| founded(word)).collect::<LedgerResult<Vec<_>>>()?;
     let founding = Founding {
-        name: arguments.name.clone(),
-        quorum: arguments.quorum.unwrap_or(organizations.len() / 2 + 1),
+        terms: arguments.terms.terms(),
         organizations,
         orderings: arguments.orderings.clone(),
         clients: arguments.clients.clone(),
-        batch: BatchConfig {
-            transactions_max: arguments.block_size as usize,
-            wait_ms: arguments.block_wait_ms,
-        },
     };
     let network = founding.write(&arguments.folder)?;
     println!("network {network}, in {}:", arguments.folder.display());
@@ -264,6 +315,25 @@ fn init(arguments: &InitArguments) -> LedgerResult<()> {
     for client in &founding.clients {
         println!("  submit by:   submit {} \"STATEMENT\"", arguments.folder.join(client).display());
     }
+    Ok(())
+}
+
+fn identity(arguments: &IdentityArguments) -> LedgerResult<()> {
+    let role = match arguments.role.as_str() {
+        "ordering" => PartyRole::Ordering,
+        "client" => PartyRole::Client,
+        _ => PartyRole::Organization,
+    };
+    let IdentityArguments { folder, name, address, key, .. } = arguments;
+    make_identity(folder, name, role, address.as_deref(), key.as_deref())?;
+    println!("{}: hand it to all other parties", folder.join(PUBLIC_FILE).display());
+    Ok(())
+}
+
+fn join_network(arguments: &JoinArguments) -> LedgerResult<()> {
+    let JoinArguments { folder, parties, database, terms } = arguments;
+    let network = join(folder, &terms.terms(), database.as_deref(), parties)?;
+    println!("network {network} (compare it with that of the other parties)");
     Ok(())
 }
 

@@ -73,6 +73,8 @@ pub struct Organization {
     pub(crate) states: TableStates,
     /// The last vote, while its block has no quorum.
     own_vote: Option<OwnVote>,
+    /// The own vote for the last block, if there was one since the start.
+    last_vote: Option<Vec<u8>>,
     /// Whether the file has blocks that the database may not have.
     pub(crate) is_behind: bool,
     executed: Option<ExecutedBlock>,
@@ -130,6 +132,7 @@ impl Organization {
             file,
             states: TableStates::default(),
             own_vote,
+            last_vote: None,
             is_behind: false,
             executed: None,
             last: None,
@@ -226,6 +229,11 @@ impl Organization {
     /// What it has voted for at the height after its last block, if it has.
     pub fn own_vote(&self) -> Option<&OwnVote> {
         self.own_vote.as_ref()
+    }
+
+    /// Its signed vote for the last block, if it has voted for it since it was started.
+    pub fn last_vote(&self) -> Option<&[u8]> {
+        self.last_vote.as_deref()
     }
 
     /// The round after that of its last vote on the next block.
@@ -380,7 +388,8 @@ impl Organization {
         append_votes(&mut self.file, votes).inspect_err(|_| self.abandon())?;
         let executed = self.executed.take().expect("the caller has compared it with the winner");
         self.chain.advance(&executed.checked, &executed.block.header);
-        (self.is_behind, self.own_vote) = (true, None);
+        self.is_behind = true;
+        self.last_vote = self.own_vote.take().map(|vote| vote.message);
         // Where even the rollback fails the connection is gone, and the database rolls back by itself.
         self.member.commit(self.chain.height).inspect_err(|_| drop(self.member.rollback()))?;
         self.is_behind = false;
@@ -399,7 +408,7 @@ impl Organization {
         append_block(&mut self.file, block, &vote.message)?;
         append_votes(&mut self.file, votes)?;
         self.chain.advance(checked, &block.header);
-        self.own_vote = None;
+        (self.own_vote, self.last_vote) = (None, Some(vote.message));
         Ok(())
     }
 }

@@ -199,6 +199,9 @@ fn a_member_that_is_cut_off_from_the_others_commits_nothing_and_follows_when_it_
     submit(&client, 1, TABLE);
     network.wait_for_equal_heights();
     ways.iter().for_each(|way| way.is_cut.store(true, Ordering::Relaxed));
+    network.wait_for(0, "cut off", |status| {
+        status.members.iter().filter(|member| !member.is_reached).count() == 2
+    });
     let number_of = |number: u64| {
         let proposal = client
             .sign(number, statement(&format!("INSERT INTO account (id, balance) VALUES ({number}, 0)")));
@@ -322,7 +325,7 @@ impl Liar {
     }
 
     fn votes(&self, own: Vec<u8>, known: Vec<Vec<u8>>) -> Result<VotesMessage, LedgerError> {
-        self.call("mariadb", ORGANIZATION, "Votes", VotesMessage { height: 0, own, known })
+        self.call("mariadb", ORGANIZATION, "Votes", VotesMessage { height: 0, own, known, last: Vec::new() })
     }
 }
 
@@ -447,7 +450,7 @@ fn a_member_that_votes_twice_is_not_counted_and_both_votes_are_kept() {
         header.state.0[0] = state;
         let vote = Vote { member: 0, round: 1, header }.sign(&liar.keys);
         for party in ["mariadb", "ankerdb"] {
-            let message = VotesMessage { height: 1, own: vote.clone(), known: Vec::new() };
+            let message = VotesMessage { height: 1, own: vote.clone(), known: Vec::new(), last: Vec::new() };
             liar.call::<_, VotesMessage>(party, ORGANIZATION, "Votes", message).expect("an answer");
         }
     }

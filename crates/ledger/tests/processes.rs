@@ -3,6 +3,8 @@
 mod products;
 mod started;
 
+use ankerdb_ledger::node::config::NodeFolder;
+use products::TestFolder;
 use started::{LIMIT, ORGANIZATIONS, StartedNetwork, TABLE, command, said, statement, submit};
 use std::path::Path;
 
@@ -133,6 +135,56 @@ fn under_all_3_one_that_differs_stops_all_until_it_is_repaired_and_votes_in_the_
     network.wait_for_equal_heights();
     let status = network.wait_for(0, "repaired", |status| !status.repairs.is_empty());
     assert!(status.repairs[0].contains("account (1) was (1, 7), is (1, 100)"), "{status:#?}");
+    network.end_and_compare_files();
+}
+
+#[test]
+fn parties_that_make_their_keys_apart_found_the_same_network_and_it_works() {
+    let Some(mut network) = StartedNetwork::found("processes-apart", 2) else { return };
+    // Addresses and databases are those of a network that was made at once; the keys are new.
+    let apart = TestFolder::new("processes-apart-keys");
+    let parties: Vec<_> = {
+        let folder = NodeFolder::open(&network.path("bank")).expect("a folder");
+        folder
+            .config
+            .party
+            .iter()
+            .map(|party| (party.name.clone(), party.role, party.address.clone()))
+            .collect()
+    };
+    let run = |arguments: &[String]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = command(&arguments);
+        (output.status.success(), said(&output))
+    };
+    let folder_of = |name: &str| text(&apart.path.join(name)).to_owned();
+    for (name, role, address) in &parties {
+        let role = format!("--role={}", format!("{role:?}").to_lowercase());
+        let mut arguments = vec!["identity".into(), folder_of(name), format!("--name={name}"), role];
+        arguments.extend(address.as_ref().map(|address| format!("--address={address}")));
+        let (is_done, shown) = run(&arguments);
+        assert!(is_done, "{shown}");
+        assert!(!run(&arguments).0, "it is overwritten");
+    }
+    let mut networks = Vec::new();
+    for (turn, (name, ..)) in parties.iter().enumerate() {
+        let mut publics: Vec<String> =
+            parties.iter().map(|(name, ..)| format!("{}/public.toml", folder_of(name))).collect();
+        publics.rotate_left(turn);
+        let mut arguments = vec!["join".into(), folder_of(name)];
+        arguments.extend(publics);
+        let database = NodeFolder::open(&network.path(name)).expect("a folder").config.database;
+        arguments.extend(database.map(|database| format!("--database={database}")));
+        let (is_done, shown) = run(&arguments);
+        assert!(is_done, "{shown}");
+        networks.push(shown);
+    }
+    assert!(networks.iter().all(|network| *network == networks[0]), "{networks:#?}");
+    network.folder = apart;
+    network.start_all();
+    let client = network.client("bank");
+    assert!(submit(&client, 1, TABLE).has_succeeded);
+    network.wait_for_equal_heights();
     network.end_and_compare_files();
 }
 

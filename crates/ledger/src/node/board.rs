@@ -55,6 +55,7 @@ pub(super) struct MemberView {
 pub(super) struct BoardState {
     pub(super) chain: LedgerChain,
     pub(super) own_vote: Option<OwnVote>,
+    last_vote: Vec<u8>,
     votes: BTreeMap<(u32, u32, LedgerHash), (Vote, Vec<u8>)>,
     /// Signed orders of the next height, by their hashes.
     pub(super) orders: BTreeMap<LedgerHash, Vec<u8>>,
@@ -106,6 +107,7 @@ impl Board {
         }
         let state = BoardState {
             own_vote: None,
+            last_vote: Vec::new(),
             votes: BTreeMap::new(),
             orders: BTreeMap::new(),
             members: vec![MemberView::default(); directory.genesis.members.len()],
@@ -260,6 +262,7 @@ impl Board {
             height: state.chain.height,
             own: state.own_vote.as_ref().map(|vote| vote.message.clone()).unwrap_or_default(),
             known: state.votes.values().map(|(_, message)| message.clone()).collect(),
+            last: state.last_vote.clone(),
         })
     }
 
@@ -270,9 +273,13 @@ impl Board {
         certified: CertifiedBlock,
         failures: &[(usize, String)],
         order: &OrderedBlock,
+        own_vote: &[u8],
     ) {
         self.update(|state| {
             let header = &certified.0.header;
+            state.last_vote = own_vote.to_vec();
+            state.members[self.place].voted_height = header.height;
+            state.members[self.place].consents = Some(true);
             for (vote, _) in std::mem::take(&mut state.votes).into_values() {
                 state.members[vote.member as usize].note_vote(&vote, header.height, &header.hash());
             }

@@ -134,11 +134,7 @@ impl NodeFolder {
     /// # Errors
     /// [`LedgerError::File`] if it cannot be read, is no key, or others than its owner may read it.
     pub fn keys(&self) -> LedgerResult<KeyPair> {
-        let path = self.resolve(&self.config.key);
-        let text = read_secret(&path)?;
-        let seed = unhex(text.trim()).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        let seed = seed.ok_or_else(|| LedgerError::file(&path, "it is no key of 64 hexadecimal digits"))?;
-        Ok(KeyPair::from_seed(&seed))
+        read_key(&self.resolve(&self.config.key))
     }
 
     /// The secret key of the certificate, as PEM.
@@ -148,6 +144,14 @@ impl NodeFolder {
     pub fn certificate_key(&self) -> LedgerResult<String> {
         read_secret(&self.resolve(&self.config.certificate_key))
     }
+}
+
+/// Reads a secret key.
+pub(super) fn read_key(path: &Path) -> LedgerResult<KeyPair> {
+    let text = read_secret(path)?;
+    let seed = unhex(text.trim()).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    let seed = seed.ok_or_else(|| LedgerError::file(path, "it is no key of 64 hexadecimal digits"))?;
+    Ok(KeyPair::from_seed(&seed))
 }
 
 fn read_secret(path: &Path) -> LedgerResult<String> {

@@ -335,7 +335,8 @@ impl Engine {
         let executed = organization.last_executed();
         let executed = executed.filter(|executed| executed.block.header == certified.0.header);
         let failures = executed.map(|executed| executed.failures.clone()).unwrap_or_default();
-        self.settings.board.publish_block(chain, certified, &failures, &order);
+        let own_vote = organization.last_vote().unwrap_or_default();
+        self.settings.board.publish_block(chain, certified, &failures, &order, own_vote);
         Ok(())
     }
 

@@ -55,7 +55,10 @@ pub(super) fn take_votes(board: &Board, place: usize, message: &VotesMessage) ->
             board.note_refused(&board.directory.genesis.members[place].name, &error);
         }
     }
-    if message.own.is_empty() { Ok(()) } else { board.offer_vote(&message.own, Some(place)) }
+    for own in [&message.last, &message.own].into_iter().filter(|own| !own.is_empty()) {
+        board.offer_vote(own, Some(place))?;
+    }
+    Ok(())
 }
 
 /// Exchanges votes with another organization until the node stops.

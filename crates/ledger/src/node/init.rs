@@ -1,13 +1,15 @@
-//! `init`: a new network. Makes a folder for each party, with its keys, its certificate, those of all others, the founding
-//! document, and a configuration file.
+//! New networks. `init` makes a folder for each party at once, with its keys, its certificate, those of all others, the founding
+//! document and a configuration file. Parties that do not want to show their keys to one machine make an *identity* each, hand
+//! each other its public part, and *join*: from the same public parts all make the same founding document.
 
 use super::config::{BatchConfig, CONFIG_FILE, NodeConfig, PartyConfig, PartyRole};
 use super::order_log::OrderLog;
 use crate::error::{LedgerError, LedgerResult};
 use crate::file::LedgerFile;
 use crate::genesis::{Genesis, Identity};
-use crate::hash::{LedgerHash, hex};
-use crate::signature::KeyPair;
+use crate::hash::{LedgerHash, hex, unhex};
+use crate::signature::{KeyPair, PublicKey};
+use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -18,6 +20,9 @@ const KEY_FILE: &str = "key";
 const CERTIFICATE_KEY_FILE: &str = "certificate.key";
 const CERTIFICATES_FOLDER: &str = "certificates";
 const NAME_BYTES_MAX: usize = 63;
+
+/// The name of the file with what others may know of a party.
+pub const PUBLIC_FILE: &str = "public.toml";
 
 /// An organization that is founded.
 #[derive(Debug, Clone)]
@@ -30,21 +35,28 @@ pub struct FoundedOrganization {
     pub database: String,
 }
 
+/// What all parties of a network agree about beside each other.
+#[derive(Debug, Clone)]
+pub struct NetworkTerms {
+    /// Its name.
+    pub name: String,
+    /// How many members have to agree; more than half if it is not said.
+    pub quorum: Option<usize>,
+    /// How blocks are made.
+    pub batch: BatchConfig,
+}
+
 /// A network that is founded.
 #[derive(Debug, Clone)]
 pub struct Founding {
-    /// Its name.
-    pub name: String,
-    /// How many members have to agree.
-    pub quorum: usize,
+    /// What it is about.
+    pub terms: NetworkTerms,
     /// The organizations.
     pub organizations: Vec<FoundedOrganization>,
     /// The addresses of the ordering servers.
     pub orderings: Vec<String>,
     /// Clients.
     pub clients: Vec<String>,
-    /// How blocks are made.
-    pub batch: BatchConfig,
 }
 
 /// The name of an ordering server among the parties: with a number if there are several.
@@ -52,25 +64,60 @@ pub fn ordering_name(at: usize, count: usize) -> String {
     if count == 1 { "ordering".to_owned() } else { format!("ordering-{}", at + 1) }
 }
 
+/// What others may know of a party.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublicIdentity {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub role: PartyRole,
+    /// Host and port at which others find it; clients have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// What its signatures are verified with, in hexadecimal digits.
+    pub key: String,
+    /// Its certificate, as PEM.
+    pub certificate: String,
+}
+
 struct PartySecrets {
-    config: PartyConfig,
+    public: PublicIdentity,
     keys: KeyPair,
-    certificate: String,
     certificate_key: String,
 }
 
+impl PublicIdentity {
+    fn certificate_file(&self) -> PathBuf {
+        Path::new(CERTIFICATES_FOLDER).join(format!("{}.pem", self.name))
+    }
+
+    fn party(&self) -> PartyConfig {
+        let certificate = self.certificate_file();
+        PartyConfig { name: self.name.clone(), role: self.role, address: self.address.clone(), certificate }
+    }
+
+    fn identity(&self) -> LedgerResult<Identity> {
+        check_name(&self.name)?;
+        let key = unhex(&self.key).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        let wrong = || LedgerError::Malformed(format!("the key of \"{}\" is no key", self.name));
+        Ok(Identity { name: self.name.clone(), key: PublicKey(key.ok_or_else(wrong)?) })
+    }
+}
+
+fn check_name(name: &str) -> LedgerResult<()> {
+    let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    let is_name = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_letter);
+    if is_name && !name.starts_with('-') {
+        return Ok(());
+    }
+    let form = "small letters, digits and hyphens, up to 63 of them, are expected";
+    Err(LedgerError::Refused(format!("\"{name}\" is no name of a party: {form}")))
+}
+
 impl PartySecrets {
-    fn new(name: &str, role: PartyRole, address: Option<&str>) -> LedgerResult<PartySecrets> {
-        let is_letter =
-            |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
-        if name.is_empty()
-            || name.len() > NAME_BYTES_MAX
-            || !name.chars().all(is_letter)
-            || name.starts_with('-')
-        {
-            let form = "small letters, digits and hyphens, up to 63 of them, are expected";
-            return Err(LedgerError::Refused(format!("\"{name}\" is no name of a party: {form}")));
-        }
+    fn new(name: &str, role: PartyRole, address: Option<&str>, keys: KeyPair) -> LedgerResult<PartySecrets> {
+        check_name(name)?;
         let failed =
             |error: rcgen::Error| LedgerError::Missing(format!("no certificate for \"{name}\": {error}"));
         let key = rcgen::KeyPair::generate().map_err(failed)?;
@@ -78,21 +125,24 @@ impl PartySecrets {
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
         let certificate = params.self_signed(&key).map_err(failed)?;
-        Ok(PartySecrets {
-            config: PartyConfig {
-                name: name.to_owned(),
-                role,
-                address: address.map(str::to_owned),
-                certificate: Path::new(CERTIFICATES_FOLDER).join(format!("{name}.pem")),
-            },
-            keys: KeyPair::generate()?,
+        let public = PublicIdentity {
+            name: name.to_owned(),
+            role,
+            address: address.map(str::to_owned),
+            key: keys.public().to_string(),
             certificate: certificate.pem(),
-            certificate_key: key.serialize_pem(),
-        })
+        };
+        Ok(PartySecrets { public, keys, certificate_key: key.serialize_pem() })
     }
 
-    fn identity(&self) -> Identity {
-        Identity { name: self.config.name.clone(), key: self.keys.public() }
+    /// Makes the party's folder with its keys, and what others may know.
+    fn write(&self, folder: &Path) -> LedgerResult<()> {
+        make_folder(folder)?;
+        write_new(&folder.join(KEY_FILE), hex(&self.keys.seed()).as_bytes(), true)?;
+        write_new(&folder.join(CERTIFICATE_KEY_FILE), self.certificate_key.as_bytes(), true)?;
+        let path = folder.join(PUBLIC_FILE);
+        let text = toml::to_string(&self.public).map_err(|error| LedgerError::file(&path, error))?;
+        write_new(&path, text.as_bytes(), false)
     }
 }
 
@@ -114,105 +164,182 @@ fn make_folder(path: &Path) -> LedgerResult<()> {
     })
 }
 
-impl Founding {
-    fn parties(&self) -> LedgerResult<Vec<PartySecrets>> {
-        let mut parties = Vec::new();
-        for FoundedOrganization { name, address, .. } in &self.organizations {
-            parties.push(PartySecrets::new(name, PartyRole::Organization, Some(address))?);
-        }
-        // The group signs as one.
-        let seed = KeyPair::generate()?.seed();
-        for (at, address) in self.orderings.iter().enumerate() {
-            let name = ordering_name(at, self.orderings.len());
-            let mut server = PartySecrets::new(&name, PartyRole::Ordering, Some(address))?;
-            server.keys = KeyPair::from_seed(&seed);
-            parties.push(server);
-        }
-        for client in &self.clients {
-            parties.push(PartySecrets::new(client, PartyRole::Client, None)?);
-        }
+impl NetworkTerms {
+    /// The founding document of these parties.
+    fn genesis(&self, parties: &[PublicIdentity]) -> LedgerResult<Genesis> {
+        let of = |role: PartyRole| {
+            let parties = parties.iter().filter(move |party| party.role == role);
+            parties.map(PublicIdentity::identity).collect::<LedgerResult<Vec<_>>>()
+        };
         for (at, party) in parties.iter().enumerate() {
-            if parties[..at].iter().any(|other| other.config.name == party.config.name) {
-                return Err(LedgerError::Refused(format!(
-                    "two parties have the name \"{}\"",
-                    party.config.name
-                )));
+            if parties[..at].iter().any(|other| other.name == party.name) {
+                return Err(LedgerError::Refused(format!("two parties have the name \"{}\"", party.name)));
             }
         }
-        Ok(parties)
-    }
-
-    /// Makes the folders of all parties in a folder. Nothing that is there is overwritten. The folders are then handed to the
-    /// parties; this machine has seen all keys, so parties that do not trust it make new ones. Returns the network.
-    ///
-    /// # Errors
-    /// [`LedgerError::Refused`] for a policy or names that do not do, [`LedgerError::File`].
-    pub fn write(&self, folder: &Path) -> LedgerResult<LedgerHash> {
-        let parties = self.parties()?;
-        let of = |role: PartyRole| parties.iter().filter(move |party| party.config.role == role);
-        let ordering = of(PartyRole::Ordering).map(|party| party.keys.public()).next();
+        let (members, orderings) = (of(PartyRole::Organization)?, of(PartyRole::Ordering)?);
+        let Some(ordering) = orderings.first().map(|server| server.key) else {
+            return Err(LedgerError::Refused("no party is an ordering server".into()));
+        };
+        if let Some(other) = orderings.iter().find(|server| server.key != ordering) {
+            let reason = "has another key than the first one: a group of ordering servers signs as one";
+            return Err(LedgerError::Refused(format!("\"{}\" {reason}", other.name)));
+        }
         let genesis = Genesis {
             name: self.name.clone(),
-            members: of(PartyRole::Organization).map(PartySecrets::identity).collect(),
-            quorum: self.quorum,
-            ordering: ordering.ok_or_else(|| LedgerError::Refused("no ordering server".into()))?,
-            clients: of(PartyRole::Client).map(PartySecrets::identity).collect(),
+            quorum: self.quorum.unwrap_or(members.len() / 2 + 1),
+            members,
+            ordering,
+            clients: of(PartyRole::Client)?,
         };
         genesis.check()?;
-        for organization in &self.organizations {
-            crate::member::address::check(&organization.database)?;
-        }
-        if !folder.is_dir() {
-            make_folder(folder)?;
-        }
-        for party in &parties {
-            self.write_party(&folder.join(&party.config.name), party, &parties, &genesis)?;
-        }
-        Ok(genesis.network())
+        Ok(genesis)
     }
 
-    fn write_party(
+    /// Makes what a party needs to take part in a network, in its folder.
+    fn write(
         &self,
         folder: &Path,
-        party: &PartySecrets,
-        parties: &[PartySecrets],
-        genesis: &Genesis,
-    ) -> LedgerResult<()> {
-        make_folder(folder)?;
+        own: &PublicIdentity,
+        database: Option<&str>,
+        parties: &[PublicIdentity],
+    ) -> LedgerResult<LedgerHash> {
+        let genesis = self.genesis(parties)?;
         make_folder(&folder.join(CERTIFICATES_FOLDER))?;
-        for other in parties {
-            write_new(&folder.join(&other.config.certificate), other.certificate.as_bytes(), false)?;
+        for party in parties {
+            write_new(&folder.join(party.certificate_file()), party.certificate.as_bytes(), false)?;
         }
         write_new(&folder.join(FOUNDING_FILE), &genesis.encode(), false)?;
-        write_new(&folder.join(KEY_FILE), hex(&party.keys.seed()).as_bytes(), true)?;
-        write_new(&folder.join(CERTIFICATE_KEY_FILE), party.certificate_key.as_bytes(), true)?;
-        let name = &party.config.name;
-        let founded = self.organizations.iter().find(|organization| organization.name == *name);
-        let file = match party.config.role {
+        let name = &own.name;
+        let file = match own.role {
             PartyRole::Organization => Some(PathBuf::from(format!("{name}.ledger"))),
             PartyRole::Ordering => Some(PathBuf::from("orders")),
             PartyRole::Client => None,
         };
-        match (party.config.role, &file) {
-            (PartyRole::Organization, Some(file)) => drop(LedgerFile::create(&folder.join(file), genesis)?),
+        match (own.role, &file) {
+            (PartyRole::Organization, Some(file)) => drop(LedgerFile::create(&folder.join(file), &genesis)?),
             (_, Some(file)) => OrderLog::create(&folder.join(file), &genesis.network())?,
             _ => {}
         }
         let config = NodeConfig {
             name: name.clone(),
-            listen: party.config.address.clone(),
-            database: founded.map(|organization| organization.database.clone()),
+            listen: own.address.clone(),
+            database: database.map(str::to_owned),
             founding: FOUNDING_FILE.into(),
             key: KEY_FILE.into(),
             certificate_key: CERTIFICATE_KEY_FILE.into(),
             file,
-            batch: (party.config.role == PartyRole::Ordering).then_some(self.batch),
-            party: parties.iter().map(|party| party.config.clone()).collect(),
+            batch: (own.role == PartyRole::Ordering).then_some(self.batch),
+            party: parties.iter().map(PublicIdentity::party).collect(),
         };
         let path = folder.join(CONFIG_FILE);
         let text = toml::to_string(&config).map_err(|error| LedgerError::file(&path, error))?;
         let title = format!("# \"{name}\" in the network \"{}\" {}\n", self.name, genesis.network());
         // The database's password may be in it.
-        write_new(&path, (title + &text).as_bytes(), true)
+        write_new(&path, (title + &text).as_bytes(), true)?;
+        Ok(genesis.network())
     }
+}
+
+impl Founding {
+    fn parties(&self) -> LedgerResult<Vec<PartySecrets>> {
+        let mut parties = Vec::new();
+        for FoundedOrganization { name, address, database } in &self.organizations {
+            crate::member::address::check(database)?;
+            let role = PartyRole::Organization;
+            parties.push(PartySecrets::new(name, role, Some(address), KeyPair::generate()?)?);
+        }
+        // The group signs as one.
+        let seed = KeyPair::generate()?.seed();
+        for (at, address) in self.orderings.iter().enumerate() {
+            let name = ordering_name(at, self.orderings.len());
+            let keys = KeyPair::from_seed(&seed);
+            parties.push(PartySecrets::new(&name, PartyRole::Ordering, Some(address), keys)?);
+        }
+        for client in &self.clients {
+            parties.push(PartySecrets::new(client, PartyRole::Client, None, KeyPair::generate()?)?);
+        }
+        Ok(parties)
+    }
+
+    /// Makes the folders of all parties in a folder. Nothing that is there is overwritten. The folders are then handed to the
+    /// parties; this machine has seen all keys. Returns the network.
+    ///
+    /// # Errors
+    /// [`LedgerError::Refused`] for a policy or names that do not do, [`LedgerError::File`].
+    pub fn write(&self, folder: &Path) -> LedgerResult<LedgerHash> {
+        let parties = self.parties()?;
+        let all: Vec<PublicIdentity> = parties.iter().map(|party| party.public.clone()).collect();
+        let network = self.terms.genesis(&all)?.network();
+        if !folder.is_dir() {
+            make_folder(folder)?;
+        }
+        for party in &parties {
+            let own = folder.join(&party.public.name);
+            party.write(&own)?;
+            let founded = self.organizations.iter().find(|founded| founded.name == party.public.name);
+            let database = founded.map(|founded| founded.database.as_str());
+            self.terms.write(&own, &party.public, database, &all)?;
+        }
+        Ok(network)
+    }
+}
+
+/// Makes the folder of one party: its keys, and the file with what others may know.
+///
+/// # Errors
+/// [`LedgerError::Refused`] for a name that does not do, [`LedgerError::File`].
+pub fn make_identity(
+    folder: &Path,
+    name: &str,
+    role: PartyRole,
+    address: Option<&str>,
+    key: Option<&Path>,
+) -> LedgerResult<()> {
+    if address.is_none() && role != PartyRole::Client {
+        return Err(LedgerError::Refused(format!("\"{name}\" needs an address at which others find it")));
+    }
+    let keys = match key {
+        None => KeyPair::generate()?,
+        Some(path) => super::config::read_key(path)?,
+    };
+    PartySecrets::new(name, role, address, keys)?.write(folder)
+}
+
+/// Reads what others may know of a party.
+///
+/// # Errors
+/// [`LedgerError::File`] with what is wrong.
+fn read_public(path: &Path) -> LedgerResult<PublicIdentity> {
+    let text = std::fs::read_to_string(path).map_err(|error| LedgerError::file(path, error))?;
+    toml::from_str(&text).map_err(|error| LedgerError::file(path, error.to_string().trim()))
+}
+
+/// Makes what a party with an identity needs to take part in a network of these parties. All that are given the same public
+/// parts and terms make the same network, in whatever order they have them. Returns it.
+///
+/// # Errors
+/// [`LedgerError::Refused`] for a policy or names that do not do, [`LedgerError::File`].
+pub fn join(
+    folder: &Path,
+    terms: &NetworkTerms,
+    database: Option<&str>,
+    others: &[PathBuf],
+) -> LedgerResult<LedgerHash> {
+    let own = read_public(&folder.join(PUBLIC_FILE))?;
+    match (own.role, database) {
+        (PartyRole::Organization, Some(database)) => crate::member::address::check(database)?,
+        (PartyRole::Organization, None) => {
+            return Err(LedgerError::Refused("an organization needs --database".into()));
+        }
+        _ => {}
+    }
+    let mut parties = vec![own.clone()];
+    for path in others {
+        let party = read_public(path)?;
+        if party != own {
+            parties.push(party);
+        }
+    }
+    parties.sort_by(|one, other| one.name.cmp(&other.name));
+    terms.write(folder, &own, database, &parties)
 }

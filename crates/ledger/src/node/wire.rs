@@ -187,6 +187,9 @@ pub struct VotesMessage {
     /// Votes of others that the sender has.
     #[prost(bytes = "vec", repeated, tag = "3")]
     pub known: Vec<Vec<u8>>,
+    /// The sender's own vote for its last block, or no bytes: it may have come to it after others had the quorum.
+    #[prost(bytes = "vec", tag = "4")]
+    pub last: Vec<u8>,
 }
 
 /// Which blocks are wanted.
