@@ -1,10 +1,11 @@
 //! Counting votes (section 4.5.4): a block counts if as many members as the policy asks for have the same LedgerBlockHash.
 //! Votes carry the whole header, so those that differ say in what.
 //!
-//! A quorum is one of votes of a single round. An honest member votes once in a round, and votes in the next one only if it has
-//! seen that no header can get a quorum in this one any more ([`VoteCount::round`]); so no two headers of one height get a quorum
-//! as long as the members that two quorums share are honest, whatever messages are lost and whichever members stop. A member
-//! that signs two votes in one round is not counted at all, and is named; so is a message that is not a valid vote for this block.
+//! A quorum is one of votes of a single round. An honest member votes once in a round, and votes in the next one only if it
+//! has seen that no header can get a quorum in this one any more ([`VoteCount::round`]); so no two headers of one height get a
+//! quorum as long as the members that two quorums share are honest, whatever messages are lost and whichever members stop. A
+//! member that signs two votes in one round is not counted at all, and is named; so is a message that is not a valid vote for
+//! this block.
 
 use crate::block::BlockHeader;
 use crate::genesis::Genesis;

@@ -99,7 +99,8 @@ pub struct Donation {
     pub tables: Vec<DonatedRows>,
 }
 
-/// A member whose rows and blocks another one takes over, in this process or behind a network. Nothing that it says is believed.
+/// A member whose rows and blocks another one takes over, in this process or behind a network. Nothing that it says is
+/// believed.
 pub trait Donor {
     /// Its name, for people.
     fn name(&self) -> String;

@@ -1,5 +1,5 @@
-//! Processes that are killed, and parties that lie: nothing acknowledged is lost, no two members commit different blocks, and what
-//! must not be is refused with a reason. LEDGER_ROUNDS says how often processes are killed.
+//! Processes that are killed, and parties that lie: nothing acknowledged is lost, no two members commit different blocks, and
+//! what must not be is refused with a reason. LEDGER_ROUNDS says how often processes are killed.
 
 mod products;
 mod started;

@@ -1,5 +1,6 @@
-//! What the parts of a node tell each other: the thread that executes and commits, the tasks that exchange votes and orders with
-//! other processes, and the calls that come in. Everything on the board has been verified; nothing of it has to survive a stop.
+//! What the parts of a node tell each other: the thread that executes and commits, the tasks that exchange votes and orders
+//! with other processes, and the calls that come in. Everything on the board has been verified; nothing of it has to survive a
+//! stop.
 //!
 //! ```text
 //! calls, tasks ── votes, orders, proposals, heights of others ──> board ──> engine
@@ -171,8 +172,8 @@ impl Board {
         &self.directory.genesis.members[member as usize].name
     }
 
-    /// Takes a vote that has come in: as the own one of a member, or relayed. Votes on blocks that are no longer or not yet voted
-    /// on have no effect.
+    /// Takes a vote that has come in: as the own one of a member, or relayed. Votes on blocks that are no longer or not yet
+    /// voted on have no effect.
     ///
     /// # Errors
     /// [`LedgerError::Malformed`] and [`LedgerError::Untrusted`], also if a member sends another one's vote as its own.
@@ -387,7 +388,8 @@ impl MemberView {
 }
 
 impl BoardState {
-    /// Another chain, as a file has it that was opened again; what was known of the next block is of no use if that is another one.
+    /// Another chain, as a file has it that was opened again; what was known of the next block is of no use if that is another
+    /// one.
     pub(super) fn reopen(&mut self, chain: LedgerChain, own_vote: Option<OwnVote>) {
         if self.chain.height != chain.height {
             self.votes.clear();

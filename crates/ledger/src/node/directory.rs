@@ -1,5 +1,5 @@
-//! The parties of a network as a process knows them: names, roles, addresses, certificates. Every party has a certificate that it
-//! has signed itself, and every other one has a copy: there is no authority that could make one in another's name.
+//! The parties of a network as a process knows them: names, roles, addresses, certificates. Every party has a certificate that
+//! it has signed itself, and every other one has a copy: there is no authority that could make one in another's name.
 
 use super::config::{NodeFolder, PartyRole};
 use crate::error::{LedgerError, LedgerResult};

@@ -1,5 +1,5 @@
-//! The thread of a node that owns its organization: the ExecutionServer and the CommitServer of the dissertation's section 4.7 in
-//! one, because a block is one transaction of the database that is executed, voted on, and then committed.
+//! The thread of a node that owns its organization: the ExecutionServer and the CommitServer of the dissertation's section 4.7
+//! in one, because a block is one transaction of the database that is executed, voted on, and then committed.
 //!
 //! ```text
 //! others are ahead ──────────────> their certified blocks, executed and compared; where that differs, a repair
@@ -340,8 +340,8 @@ impl Engine {
         Ok(())
     }
 
-    /// No header can get a quorum in the round of the own vote any more. Votes in the next one with other tables or another order
-    /// if the own ones were not right, or with what it has if another member has gone on.
+    /// No header can get a quorum in the round of the own vote any more. Votes in the next one with other tables or another
+    /// order if the own ones were not right, or with what it has if another member has gone on.
     fn next_round(&mut self, count: &VoteCount) -> LedgerResult<bool> {
         let board = self.board();
         let Some(own) = organization_vote(&self.organization) else { return Ok(false) };

@@ -1,6 +1,6 @@
-//! The tasks of a node that speak with other processes: one for each other organization, which exchanges votes with it, one that
-//! asks the ordering server for the next order, and one that hands it proposals. A message that is lost is sent again, since
-//! each task goes on until what it is about is certified.
+//! The tasks of a node that speak with other processes: one for each other organization, which exchanges votes with it, one
+//! that asks the ordering server for the next order, and one that hands it proposals. A message that is lost is sent again,
+//! since each task goes on until what it is about is certified.
 
 use super::board::{Board, BoardState};
 use super::call::RemoteProcess;

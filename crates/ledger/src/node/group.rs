@@ -1,7 +1,7 @@
-//! The group of ordering servers: a Raft log (openraft) of batches of proposals. Each server that has applied an entry signs the
-//! order of its height with the key that all of the group have, and an ed25519 signature is a function of key and bytes: so all
-//! hand out one order, whichever of them is asked, and any of them may stop as long as more than half go on. A group of one is a
-//! server that may be killed and started again.
+//! The group of ordering servers: a Raft log (openraft) of batches of proposals. Each server that has applied an entry signs
+//! the order of its height with the key that all of the group have, and an ed25519 signature is a function of key and bytes:
+//! so all hand out one order, whichever of them is asked, and any of them may stop as long as more than half go on. A group of
+//! one is a server that may be killed and started again.
 //!
 //! Raft keeps the group together where processes and machines stop; a server that lies can make it hand out what it wants. That
 //! is no loss, as nobody trusts the ordering service.

@@ -1,6 +1,6 @@
-//! New networks. `init` makes a folder for each party at once, with its keys, its certificate, those of all others, the founding
-//! document and a configuration file. Parties that do not want to show their keys to one machine make an *identity* each, hand
-//! each other its public part, and *join*: from the same public parts all make the same founding document.
+//! New networks. `init` makes a folder for each party at once, with its keys, its certificate, those of all others, the
+//! founding document and a configuration file. Parties that do not want to show their keys to one machine make an *identity*
+//! each, hand each other its public part, and *join*: from the same public parts all make the same founding document.
 
 use super::config::{BatchConfig, CONFIG_FILE, NodeConfig, PartyConfig, PartyRole};
 use super::order_log::OrderLog;

@@ -1,5 +1,5 @@
-//! The log of an ordering server: what the group of ordering servers has agreed about, entry by entry, and the last vote of this
-//! server in the group. The k-th entry with proposals is the order of height k.
+//! The log of an ordering server: what the group of ordering servers has agreed about, entry by entry, and the last vote of
+//! this server in the group. The k-th entry with proposals is the order of height k.
 //!
 //! ```text
 //! orders:       "AnKerOrd" | version 1 (4) | network (32)

@@ -4,9 +4,9 @@
 //! ```text
 //! Chain ──> waiting ── a block is full, or the oldest has waited long enough ──> the group's log ──> signed ──> Order
 //! ```
-//! Only the leader of the group takes proposals; each server hands out orders. Any server may be killed at any moment. What more
-//! than half of the group have in their files stays as it is; what was waiting is sent again by the organizations, which do so
-//! until a proposal is certified.
+//! Only the leader of the group takes proposals; each server hands out orders. Any server may be killed at any moment. What
+//! more than half of the group have in their files stays as it is; what was waiting is sent again by the organizations, which
+//! do so until a proposal is certified.
 
 use super::call::RemoteProcess;
 use super::config::{BatchConfig, NodeFolder, PartyRole};
