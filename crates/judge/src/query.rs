@@ -50,11 +50,13 @@ impl Generator<'_> {
             1 => format!("id IN ({}, {low}, {})", low + 1, low + 7),
             _ => format!("id BETWEEN {low} AND {}", low + self.rng.i32(1..ID_MAX)),
         };
-        let mut query = select(items).text(" FROM ").child(from).text(format!(" WHERE {key}"));
+        let mut query = select(items).text(" FROM ").child(from);
+        let mut condition = Tree::leaf(Sort::Word, key);
         if self.rng.bool() {
-            let condition = self.value(Bool, 2);
-            query = query.optional(" AND ", condition);
+            let other = self.value(Bool, 2);
+            condition = condition.optional(" AND ", other);
         }
+        query = query.optional(" WHERE ", condition);
         let direction = self.pick(&["", " DESC"]);
         query = query.text(format!(" ORDER BY id{direction}"));
         if self.once_in(3) {
@@ -358,13 +360,14 @@ impl Generator<'_> {
     pub fn scalar_subquery(&mut self, kind: Type) -> Tree {
         let (outer, source) = self.inner_scope();
         let operand = self.value(kind, 1);
-        let tree = Tree::new(Sort::Value(kind));
-        let tree = match kind {
+        let query = Tree::new(Sort::Query);
+        let query = match kind {
             Bool | Bytea | Uuid | Char => {
-                tree.text("(SELECT ").child(operand).text(" FROM ").child(source).text(" ORDER BY 1 LIMIT 1)")
+                query.text("SELECT ").child(operand).text(" FROM ").child(source).text(" ORDER BY 1 LIMIT 1")
             }
-            _ => tree.text("(SELECT max(").child(operand).text(") FROM ").child(source).text(")"),
+            _ => query.text("SELECT max(").child(operand).text(") FROM ").child(source),
         };
+        let tree = Tree::new(Sort::Value(kind)).text("(").child(query).text(")");
         self.scope = outer;
         tree
     }
@@ -374,12 +377,10 @@ impl Generator<'_> {
         let (outer, source) = self.inner_scope();
         let condition = self.value(Bool, 1);
         self.scope = outer;
-        let tree = Tree::new(Sort::Value(Bool)).text(self.pick(&["EXISTS (SELECT ", "NOT EXISTS (SELECT "]));
-        tree.text(self.pick(&["1", "*"]))
-            .text(" FROM ")
-            .child(source)
-            .optional(" WHERE ", condition)
-            .text(")")
+        let tree = Tree::new(Sort::Value(Bool)).text(self.pick(&["EXISTS (", "NOT EXISTS ("]));
+        let items = self.pick(&["1", "*"]);
+        let query = Tree::new(Sort::Query).text(format!("SELECT {items} FROM ")).child(source);
+        tree.child(query.optional(" WHERE ", condition)).text(")")
     }
 
     /// IN with a subquery.
@@ -390,8 +391,9 @@ impl Generator<'_> {
         let (item, condition) = (self.value(kind, 0), self.value(Bool, 1));
         self.scope = outer;
         let not = self.pick(&["", "NOT "]);
-        let tree = Tree::new(Sort::Value(Bool)).text("(").child(operand).text(format!(" {not}IN (SELECT "));
-        tree.child(item).text(" FROM ").child(source).optional(" WHERE ", condition).text("))")
+        let tree = Tree::new(Sort::Value(Bool)).text("(").child(operand).text(format!(" {not}IN ("));
+        let query = Tree::new(Sort::Query).text("SELECT ").child(item).text(" FROM ").child(source);
+        tree.child(query.optional(" WHERE ", condition)).text("))")
     }
 
     /// A table in scope before the columns that were; they come back with the first.

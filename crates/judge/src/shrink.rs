@@ -28,30 +28,36 @@ pub fn statement(judge: &mut Judge, step: &Step, finding: &Finding) -> io::Resul
     Ok((tree, shown.unwrap_or_else(|| finding.clone())))
 }
 
-/// Whether the other server fails as the one that fails does, or as AnKerDB does where both fail, on a form of the statement that is one
-/// or two steps smaller, or AnKerDB on the statement itself by the simple protocol.
+/// Whether the other server fails as the one that fails does, or, where both fail, one as the other does, on a form of the statement
+/// that is one or two steps smaller, or on a value in it that is asked of a table alone; or AnKerDB on the statement itself by the
+/// simple protocol, with constants for parameters.
 ///
 /// # Errors
 /// When PostgreSQL does not answer.
 pub fn confirmed(judge: &mut Judge, tree: &Tree, finding: &Finding) -> io::Result<bool> {
     let Difference { postgres, ankerdb, .. } = &finding.difference;
-    let (other, code) = match ankerdb.as_str() {
-        "ok" => (Side::AnKerDb, postgres),
-        _ => (Side::Postgres, ankerdb),
+    let others: &[(Side, &String)] = match (postgres.as_str(), ankerdb.as_str()) {
+        (_, "ok") => &[(Side::AnKerDb, postgres)],
+        ("ok", _) => &[(Side::Postgres, ankerdb)],
+        _ => &[(Side::Postgres, ankerdb), (Side::AnKerDb, postgres)],
     };
     // With constants in place of parameters, or on the OLTP path, AnKerDB computes when it plans what PostgreSQL does.
-    if other == Side::AnKerDb
-        && finding.way != Way::Simple
-        && judge.refusal(other, tree, Way::Simple)?.as_ref() == Some(code)
-    {
-        return Ok(true);
+    if ankerdb == "ok" && finding.way != Way::Simple {
+        for same in [tree, &tree.untyped()] {
+            if judge.refusal(Side::AnKerDb, same, Way::Simple)?.as_ref() == Some(postgres) {
+                return Ok(true);
+            }
+        }
     }
     let mut tries = STATEMENT_TRIES;
     let once = tree.smaller();
     let twice = once.iter().flat_map(Tree::smaller);
-    for smaller in once.iter().cloned().chain(twice) {
-        if judge.refusal(other, &smaller, finding.way)?.as_ref() == Some(code) {
-            return Ok(true);
+    let parts = tree.parts_of_tables();
+    for smaller in once.iter().cloned().chain(parts).chain(twice) {
+        for (other, code) in others {
+            if judge.refusal(*other, &smaller, finding.way)?.as_ref() == Some(code) {
+                return Ok(true);
+            }
         }
         tries -= 1;
         if tries == 0 {

@@ -136,6 +136,38 @@ impl Tree {
         })
     }
 
+    /// With the texts of its parameters as constants in quotes, which have no type either.
+    pub fn untyped(&self) -> Tree {
+        let part = |part: &TreePart| match part {
+            TreePart::Text(text) => TreePart::Text(text.clone()),
+            TreePart::Constant { text, .. } => TreePart::Text(quoted(text)),
+            TreePart::Child(child) => TreePart::Child(child.untyped()),
+        };
+        Tree { sort: self.sort, parts: self.parts.iter().map(part).collect() }
+    }
+
+    /// Each value in it, asked of each table in it alone.
+    pub fn parts_of_tables(&self) -> Vec<Tree> {
+        let (mut values, mut tables) = (Vec::new(), Vec::new());
+        self.visit(&mut |node| match node.sort {
+            Sort::Value(_) => values.push(node.clone()),
+            Sort::Source if node.children().next().is_none() => tables.push(node.clone()),
+            _ => {}
+        });
+        let asked = values.iter().flat_map(|value| {
+            tables.iter().map(|table| {
+                let select = Tree::new(Sort::Query).text("SELECT ").child(value.clone());
+                select.text(" FROM ").child(table.clone())
+            })
+        });
+        asked.collect()
+    }
+
+    fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Tree)) {
+        see(self);
+        self.children().for_each(|child| child.visit(see));
+    }
+
     /// Trees that are a step smaller, the largest steps first.
     pub fn smaller(&self) -> Vec<Tree> {
         let mut found = Vec::new();

@@ -17,7 +17,8 @@ use crate::plain_query::{function_call, plain_query, plain_select, query_of};
 use crate::visit::walk_mut;
 use crate::words::{places, word};
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Ident, ObjectName, SelectItem, Statement, TableFactor, VisitorMut,
+    self, BinaryOperator, Expr, Ident, ObjectName, SelectItem, Statement, TableFactor, UnaryOperator,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -159,6 +160,7 @@ impl VisitorMut for Rewriter {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         times_as_calls(expr);
         put_in_order(expr);
+        not_around(expr);
         ControlFlow::Continue(())
     }
 
@@ -170,6 +172,40 @@ impl VisitorMut for Rewriter {
         crate::sample::rewrite(factor);
         ControlFlow::Continue(())
     }
+}
+
+/// NOT binds less than all but AND and OR: `NOT EXISTS (...) IS NULL` is `NOT (EXISTS (...) IS NULL)`. The parser takes `NOT EXISTS`
+/// for one word. (What is in parentheses is no operand by itself.)
+fn not_around(expr: &mut Expr) {
+    let first = match expr {
+        Expr::IsNull(first)
+        | Expr::IsNotNull(first)
+        | Expr::IsTrue(first)
+        | Expr::IsNotTrue(first)
+        | Expr::IsFalse(first)
+        | Expr::IsNotFalse(first)
+        | Expr::IsUnknown(first)
+        | Expr::IsNotUnknown(first)
+        | Expr::IsDistinctFrom(first, _)
+        | Expr::IsNotDistinctFrom(first, _)
+        | Expr::InList { expr: first, .. }
+        | Expr::InSubquery { expr: first, .. }
+        | Expr::Between { expr: first, .. }
+        | Expr::Cast { kind: ast::CastKind::DoubleColon, expr: first, .. } => first,
+        Expr::BinaryOp { left, op, .. } if !matches!(op, BinaryOperator::And | BinaryOperator::Or) => left,
+        _ => return,
+    };
+    match first.as_mut() {
+        Expr::Exists { negated: negated @ true, .. } => *negated = false,
+        // From an operand of the operand.
+        Expr::UnaryOp { op: UnaryOperator::Not, expr: inner } => {
+            let inner = std::mem::replace(inner.as_mut(), Expr::value(ast::Value::Null));
+            **first = inner;
+        }
+        _ => return,
+    }
+    let inner = Box::new(std::mem::replace(expr, Expr::value(ast::Value::Null)));
+    *expr = Expr::UnaryOp { op: UnaryOperator::Not, expr: inner };
 }
 
 /// Writes what SQL has words for, of times, as calls and casts.

@@ -20,6 +20,7 @@ use ankerdb_engine::{
 };
 use ankerdb_value::{Interval, Number, cast, parse_text};
 use datafusion::sql::sqlparser::ast::{self, Expr};
+use std::collections::BTreeSet;
 
 /// Expressions within expressions; AND and OR count once however long the chain.
 const DEPTH_MAX: usize = 250;
@@ -109,11 +110,12 @@ impl Parameters {
         self.types.into_iter().map(|known| known.unwrap_or(DataType::Text)).collect()
     }
 
-    /// Takes over types that another planner found.
-    pub(crate) fn merge(&mut self, found: &[DataType]) {
-        for (position, data_type) in found.iter().enumerate() {
+    /// Takes over types that another planner found for the parameters at these positions of its query; for others it has none.
+    pub(crate) fn merge(&mut self, found: &[DataType], used: &BTreeSet<usize>) {
+        for &position in used {
             self.mention(position);
-            self.types[position].get_or_insert(*data_type);
+            let known = &mut self.types[position];
+            *known = known.or(found.get(position).copied());
         }
     }
 
@@ -350,6 +352,12 @@ impl<'a> Binder<'a> {
     pub(crate) fn bind_assigned(&mut self, expr: &Expr, column: &ColumnDefinition) -> Bound<Expression> {
         let typed = self.bind(expr)?;
         self.assigned(typed, column)
+    }
+
+    /// Binds a value that a statement writes, like [`bind_assigned`](Self::bind_assigned); a constant beyond the type's limits is
+    /// refused at once.
+    pub(crate) fn bind_written(&mut self, expr: &Expr, column: &ColumnDefinition) -> Bound<Expression> {
+        Ok(fold::within_limits(self.bind_assigned(expr, column)?, column.data_type)?)
     }
 
     /// Converts an expression that is bound already like [`bind_assigned`](Self::bind_assigned). The

@@ -10,7 +10,7 @@
 use super::evaluate::Context;
 use super::{Expression, Function, document, evaluate};
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
-use ankerdb_value::cast;
+use ankerdb_value::{assign, cast};
 use std::cell::RefCell;
 
 thread_local! {
@@ -151,6 +151,19 @@ pub(super) fn cast_if_possible(operand: Expression, target: DataType) -> Express
     }
 }
 
+/// A value on its way into a column of the type: a constant that the type's limits do not admit is refused without a row, too.
+///
+/// # Errors
+/// 22001 and 22003.
+pub(super) fn within_limits(expression: Expression, target: DataType) -> Result<Expression> {
+    let has_limits = target.is_numeric() || matches!(target, DataType::Varchar(_) | DataType::Char(_));
+    match expression {
+        Expression::Literal(value @ Value::Text(_)) if target.is_numeric() => Ok(Expression::Literal(value)),
+        Expression::Literal(value) if has_limits => assign(value, target).map(Expression::Literal),
+        other => Ok(other),
+    }
+}
+
 /// Whether equal operands always give equal results.
 fn is_immutable(expression: &Expression) -> bool {
     let is_time = |data_type: DataType| {
@@ -161,20 +174,34 @@ fn is_immutable(expression: &Expression) -> bool {
             _ => false,
         }
     };
+    let is_moment = |operand: &Expression| {
+        use Value::{Date, Interval, Time, Timestamp, TimestampTz};
+        matches!(
+            operand,
+            Expression::Literal(Date(_) | Timestamp(_) | TimestampTz(_) | Time(_) | Interval(_))
+        )
+    };
     match expression {
         Expression::Column(_) | Expression::Parameter(_) | Expression::Literal(_) => false,
         Expression::InSubquery(..) => false,
         Expression::Cast(operand, target) => match **operand {
-            Expression::Literal(
-                Value::Date(_) | Value::Timestamp(_) | Value::TimestampTz(_) | Value::Interval(_),
-            ) => !target.is_text(),
+            Expression::Literal(Value::TimestampTz(_)) => matches!(target, DataType::TimestampTz(_)),
+            Expression::Literal(Value::Date(_) | Value::Timestamp(_)) => {
+                !target.is_text() && !matches!(target, DataType::TimestampTz(_))
+            }
+            Expression::Literal(Value::Interval(_)) => !target.is_text(),
             Expression::Literal(Value::Packed(ref packed)) if !packed.packed_type().is_network() => {
                 !target.is_text()
             }
             Expression::Literal(Value::Text(_)) => !is_time(*target),
             _ => true,
         },
-        Expression::Concatenate(_) => true,
+        // By the time zone, or the style of dates.
+        Expression::Arithmetic(_, pair) => {
+            !matches!(pair.0, Expression::Literal(Value::TimestampTz(_)))
+                && !matches!(pair.1, Expression::Literal(Value::TimestampTz(_)))
+        }
+        Expression::Concatenate(pair) => !is_moment(&pair.0) && !is_moment(&pair.1),
         // An index is looked up by the document, not by its key.
         other if document::keyed(other).is_some() => false,
         Expression::Call(function, _) => function.is_immutable(),

@@ -6,7 +6,7 @@ use super::library::Volatility;
 use super::library::{self, Builtin};
 use super::notation::SUBSCRIPT;
 use super::temporal::temporal_call;
-use super::types::{common_type, family, numeric, scale_of};
+use super::types::{ANY_CHAR, common_type, family, numeric, scale_of};
 use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal, document, labels};
 use crate::domains::{self, Test};
 use crate::name::DATABASE;
@@ -366,14 +366,7 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
                 Ok(pair) => pair,
                 Err(_) => return elsewhere("nullif"),
             };
-            let data_type = match (first.data_type, second.data_type) {
-                // The operand as `=` takes it.
-                (Some(left), Some(right)) if left.is_numeric() && family(left) != family(right) => {
-                    common_type(left, right).unwrap_or(left)
-                }
-                (Some(DataType::Varchar(_)), _) => DataType::Text,
-                (left, right) => left.or(right).unwrap_or(DataType::Text),
-            };
+            let data_type = nullif_type(first.data_type, second.data_type);
             let pair = binder.comparable(first.clone(), second, "=")?;
             let first = match first.data_type {
                 Some(known) if family(known) == family(data_type) => first.expression,
@@ -422,6 +415,24 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         }
         _ if CALLS.iter().all(|(known, ..)| *known != name) => library::call(binder, name, items),
         _ => text_call(binder, name, items),
+    }
+}
+
+/// The type of NULLIF: the first operand's, as `=` takes it.
+fn nullif_type(first: Option<DataType>, second: Option<DataType>) -> DataType {
+    use DataType::{BigInt, DoublePrecision, Integer, Interval, Real, SmallInt, Time, Varchar};
+    match (first, second) {
+        // There is `=` for these as they are.
+        (Some(left @ (SmallInt | Integer | BigInt)), Some(SmallInt | Integer | BigInt)) => left,
+        (Some(left @ (Real | DoublePrecision)), Some(right)) if right.is_numeric() => left,
+        (Some(left), Some(Real)) if left.is_numeric() => DoublePrecision,
+        (Some(left), Some(right)) if left.is_numeric() && family(left) != family(right) => {
+            common_type(left, right).unwrap_or(left)
+        }
+        (Some(Varchar(_)), Some(DataType::Char(_))) => ANY_CHAR,
+        (Some(Varchar(_)), _) => DataType::Text,
+        (Some(Time(_)), Some(Interval(_))) => DataType::INTERVAL,
+        (left, right) => left.or(right).unwrap_or(DataType::Text),
     }
 }
 
@@ -498,6 +509,10 @@ fn numeric_call(binder: &mut Binder, name: &str, mut items: Vec<Typed>) -> Bound
     if name == "mod" && items.len() == 2 {
         let (Some(right), Some(left)) = (items.pop(), items.pop()) else { return elsewhere(name) };
         return binder.arithmetic(super::Arithmetic::Modulo, left, right);
+    }
+    // PostgreSQL truncates MAC addresses, too.
+    if let ("trunc", [Typed { data_type: None, .. }]) = (name, items.as_slice()) {
+        return Err(library::not_unique(name, &items).into());
     }
     let unknown = if items.len() == 2 { DataType::Number } else { DataType::DoublePrecision };
     let operand_type = items[0].data_type.unwrap_or(unknown);

@@ -317,13 +317,10 @@ impl Binder<'_> {
             return Ok(Typed::new(Expression::Arithmetic(operator, Box::new(pair)), result));
         }
         let (operand_types, result) = match (family(left_type), family(right_type), operator) {
-            // bigint as well, which PostgreSQL refuses: numbers of a generate_series are that here.
-            (
-                Family::Date,
-                Family::SmallInt | Family::Integer | Family::BigInt,
-                Arithmetic::Add | Arithmetic::Subtract,
-            ) => ((DataType::Date, DataType::Integer), DataType::Date),
-            (Family::SmallInt | Family::Integer | Family::BigInt, Family::Date, Arithmetic::Add) => {
+            (Family::Date, Family::SmallInt | Family::Integer, Arithmetic::Add | Arithmetic::Subtract) => {
+                ((DataType::Date, DataType::Integer), DataType::Date)
+            }
+            (Family::SmallInt | Family::Integer, Family::Date, Arithmetic::Add) => {
                 ((DataType::Integer, DataType::Date), DataType::Date)
             }
             (Family::Date, Family::Date, Arithmetic::Subtract) => {
@@ -626,7 +623,9 @@ fn beside(operator: Arithmetic, known: DataType) -> DataType {
         (DataType::Timestamp(_) | DataType::TimestampTz(_) | DataType::Time(_), Arithmetic::Add) => {
             DataType::INTERVAL
         }
-        (DataType::Interval(_), Arithmetic::Multiply | Arithmetic::Divide) => DataType::DoublePrecision,
+        (DataType::Interval(_) | DataType::Time(_), Arithmetic::Multiply | Arithmetic::Divide) => {
+            DataType::DoublePrecision
+        }
         _ => unmodified(known),
     }
 }
@@ -668,8 +667,11 @@ pub(crate) fn temporal_types(
     };
     // A time is the interval since midnight where no operator takes a time.
     let since_midnight = |side| if matches!(side, Time(_)) { DataType::INTERVAL } else { side };
+    let is_moment = |side| matches!(side, Timestamp(_) | TimestampTz(_));
     let (left, right) = match operator {
-        Subtract if matches!(left, Interval(_)) => (left, since_midnight(right)),
+        Subtract if matches!(left, Interval(_) | Date) || is_moment(left) => (left, since_midnight(right)),
+        Add if is_moment(left) => (left, since_midnight(right)),
+        Add if is_moment(right) => (since_midnight(left), right),
         Multiply | Divide => (since_midnight(left), since_midnight(right)),
         _ => (left, right),
     };

@@ -4,7 +4,7 @@ use super::bind::{Bound, Typed};
 use super::function::no_function;
 use super::types::numeric;
 use super::zone::{self, Zone};
-use super::{Binder, Expression, Function};
+use super::{Binder, Expression, Function, library};
 use ankerdb_engine::{DataType, Decimal, Error, Interval, PackedType, Result, SqlState, Value};
 use ankerdb_value::{DateField, age, cast, date_trunc, extract};
 
@@ -171,9 +171,13 @@ pub(super) fn temporal_call(
         (Temporal::DateTrunc, [_, known]) if is_text(0) => match known {
             Some(TIMESTAMP) => (vec![Text, TIMESTAMP], TIMESTAMP),
             Some(SPAN | TIME) => (vec![Text, SPAN], SPAN),
-            Some(TIMESTAMPTZ | Date) | None => (vec![Text, TIMESTAMPTZ], TIMESTAMPTZ),
+            Some(TIMESTAMPTZ | Date) => (vec![Text, TIMESTAMPTZ], TIMESTAMPTZ),
+            None => return Err(library::not_unique(name, &items).into()),
             Some(_) => return Err(no_function(name, &items).into()),
         },
+        (Temporal::Extract | Temporal::DatePart, [_, None]) | (Temporal::Age, [None]) => {
+            return Err(library::not_unique(name, &items).into());
+        }
         (Temporal::Age, [known]) => {
             let moments = moments(&[*known]).ok_or_else(|| no_function(name, &items))?;
             let today = Typed::new(Expression::Call(Function::CurrentDate, vec![]), Date);

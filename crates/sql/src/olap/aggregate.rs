@@ -201,6 +201,8 @@ impl AggregateUDFImpl for ExactAggregate {
             DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
             DataType::Decimal256(..) | DataType::Duration(_) => argument.clone(),
             DataType::Interval(_) => INTERVAL,
+            // Added up as the interval since midnight, which `typing` makes of it.
+            DataType::Time64(_) => argument.clone(),
             DataType::LargeBinary => NUMBER,
             DataType::Dictionary(_, value) => return self.coerce_types(&[value.as_ref().clone()]),
             other => {
@@ -215,7 +217,7 @@ impl AggregateUDFImpl for ExactAggregate {
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         match self.shape(&arguments[0]) {
             Some(shape) => Ok(shape.result),
-            None if arguments[0] == INTERVAL => Ok(INTERVAL),
+            None if arguments[0] == INTERVAL || matches!(arguments[0], DataType::Time64(_)) => Ok(INTERVAL),
             None if arguments[0] == NUMBER => Ok(NUMBER),
             None => self.stock.inner().return_type(arguments),
         }

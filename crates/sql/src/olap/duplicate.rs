@@ -88,6 +88,7 @@ impl Lists {
         if self.is_nested {
             select.projection.iter_mut().for_each(name_computed);
         }
+        name_grouped(select);
         let labels: Vec<Label> = select.projection.iter().map(label).collect();
         for (position, item) in select.projection.iter_mut().enumerate() {
             let own = &labels[position];
@@ -257,10 +258,7 @@ fn name_places(query: &mut Query) {
         return;
     }
     for key in keys {
-        let Expr::Value(ValueWithSpan { value: Value::Number(place, _), .. }) = &key.expr else { continue };
-        let Some(position) = place.parse::<usize>().ok().and_then(|place| place.checked_sub(1)) else {
-            continue;
-        };
+        let Some(position) = place(&key.expr) else { continue };
         let Some(item) = select.projection.get_mut(position) else { continue };
         let is_subquery =
             matches!(item, SelectItem::UnnamedExpr(expression) if only_subquery(expression).is_some());
@@ -271,6 +269,48 @@ fn name_places(query: &mut Query) {
             && alias.value.contains(HIDDEN)
         {
             key.expr = Expr::Identifier(alias.clone());
+        }
+    }
+}
+
+/// Gives the columns of subqueries by which a query groups names of their own: DataFusion names a group after them.
+fn name_grouped(select: &mut Select) {
+    let GroupByExpr::Expressions(groups, _) = &select.group_by else { return };
+    let places = groups.iter().filter_map(place).collect::<Vec<_>>();
+    if places.len() < 2 {
+        return;
+    }
+    let mut subqueries = ColumnsOfSubqueries::default();
+    for position in places {
+        if let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) =
+            select.projection.get_mut(position)
+        {
+            visit(expr, &mut subqueries);
+        }
+    }
+}
+
+/// The position in the select list that a number of GROUP BY or ORDER BY stands for.
+fn place(key: &Expr) -> Option<usize> {
+    let Expr::Value(ValueWithSpan { value: Value::Number(place, _), .. }) = key else { return None };
+    place.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// Hides the columns of the subqueries that it visits.
+#[derive(Default)]
+struct ColumnsOfSubqueries {
+    count: usize,
+}
+
+impl Work for ColumnsOfSubqueries {
+    fn expression(&mut self, expression: &mut Expr) {
+        let Expr::Subquery(query) = expression else { return };
+        let SetExpr::Select(select) = query.body.as_mut() else { return };
+        if let [item @ (SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })] =
+            select.projection.as_mut_slice()
+        {
+            hide(item, self.count);
+            self.count += 1;
         }
     }
 }

@@ -95,13 +95,16 @@ fn condition(expression: Expr, schema: &DFSchema, extremes: &Extremes, alone: bo
             let exists = Expr::Exists(Exists { subquery, negated });
             if is_joined(&exists, schema)? { exists } else { value(exists, schema, extremes)?.data }
         }
-        // What is the same for all rows would be compared on the other side of the join, where the NULLs are lost that NOT IN needs;
-        // and its join compares nothing else.
+        // What is the same for all rows would be compared on the other side of the join, where the NULLs are lost that NOT IN needs,
+        // and what a NULL is part of may turn out to be that; and its join compares nothing else.
         Expr::InSubquery(InSubquery { ref expr, ref subquery, negated })
             if is_joined(&expression, schema)?
                 && (!negated
                     || (alone
                         && !expr.column_refs().is_empty()
+                        && !expr.exists(|part| {
+                            Ok(matches!(part, Expr::Literal(value, _) if value.is_null()))
+                        })?
                         && subquery.outer_ref_columns.is_empty())) =>
         {
             let expr = Box::new(value(expr.as_ref().clone(), schema, extremes)?.data);

@@ -63,7 +63,7 @@ mod operation;
 mod ordered_set;
 mod outer_aggregate;
 mod pairs;
-mod parameter;
+pub(crate) mod parameter;
 mod percentiles;
 mod planner;
 mod project;

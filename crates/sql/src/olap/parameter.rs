@@ -8,6 +8,7 @@ use super::arrow::computed_type;
 use super::error::from_datafusion;
 use super::planner::parameter_type;
 use super::value::scalar;
+use crate::visit::visit_expressions;
 use ankerdb_engine::{DataType, Error, SqlState, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::ParamValues;
@@ -16,7 +17,9 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use std::collections::BTreeMap;
+use datafusion::sql::sqlparser::ast::{self, Query};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The most parameters a statement can have, as the protocol counts them in 16 bits.
@@ -84,6 +87,20 @@ fn note(part: &Expr, limit: bool, told: &mut BTreeMap<usize, ArrowType>, highest
         _ => {}
     }
     Ok(())
+}
+
+/// The positions of the parameters in a query.
+pub(crate) fn used(query: &Query) -> BTreeSet<usize> {
+    let mut used = BTreeSet::new();
+    let _ = visit_expressions::<()>(query, |expression| {
+        if let ast::Expr::Value(value) = expression
+            && let ast::Value::Placeholder(id) = &value.value
+        {
+            used.extend(position(id).ok());
+        }
+        ControlFlow::Continue(())
+    });
+    used
 }
 
 /// The position in the list of parameters of `$n`, from 0.

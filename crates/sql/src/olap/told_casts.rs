@@ -113,13 +113,11 @@ fn cast(expression: &Expr) -> Option<(String, String)> {
     }
 }
 
-/// The expression's text, if it is short and no constant's.
+/// The expression's text, if it is short.
 fn text(expression: &Expr) -> Option<String> {
-    match expression {
-        Expr::Value(_) => return None,
-        // With its table's name or without, it may be the same column.
-        Expr::CompoundIdentifier(parts) => return parts.last().map(|column| column.to_string()),
-        _ => {}
+    // With its table's name or without, it may be the same column.
+    if let Expr::CompoundIdentifier(parts) = expression {
+        return parts.last().map(|column| column.to_string());
     }
     let mut short = Short(String::new());
     write!(short, "{expression}").ok()?;

@@ -15,8 +15,8 @@ use crate::expression::bind::{Bound, elsewhere, type_name};
 use crate::expression::types::assignable;
 use crate::expression::{Binder, Expression, Parameters, Refusal, Scope};
 use crate::name::{folded, quoted};
-use crate::olap::OlapPlan;
 use crate::olap::target::{ROW_IDENTITY, TARGET, hidden};
+use crate::olap::{OlapPlan, parameter};
 use crate::plain_query::plain_query;
 use crate::updatable::Verb;
 use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Error, SqlState, Table, Value};
@@ -285,7 +285,7 @@ impl<'a> Join<'a> {
     pub(super) fn value(&mut self, expr: &Expr, column: usize, names: Names) -> Bound<Expression> {
         let table = self.target.table.clone();
         let definition = &table.columns()[column];
-        let bound = self.bind(names, |binder| binder.bind_assigned(expr, definition));
+        let bound = self.bind(names, |binder| binder.bind_written(expr, definition));
         self.or_computed(bound, expr, Some(definition))
     }
 
@@ -372,9 +372,10 @@ impl<'a> Join<'a> {
                 plain_query(self.with, items, vec![from], None)
             }
         };
+        let used = parameter::used(&query);
         let plan = self.plan(query)?;
         self.check_computed(&plan.output()[1 + used.len()..])?;
-        self.parameters.merge(plan.parameters());
+        self.parameters.merge(plan.parameters(), &used);
         let columns = ColumnSet::of(&columns);
         let (table, query, checks) = (self.target.table, Arc::new(plan), self.shown.checks);
         let plan = JoinedPlan { command, table, query, clauses, columns, returning, checks };

@@ -63,8 +63,8 @@ use crate::expression::bind::{Bound, Subqueries, elsewhere};
 use crate::expression::{Parameters, Refusal};
 use crate::materialized_table::check_changeable;
 use crate::name::{not_supported, object_name};
-use crate::olap::OlapPlan;
 use crate::olap::target::{NamedStep, Relations};
+use crate::olap::{OlapPlan, parameter};
 use crate::parse::Statement;
 use crate::table_locks::Hold;
 use crate::user_types;
@@ -301,10 +301,11 @@ impl<'a> Planner<'a> {
                     return Err(not_supported(&format!("FOR UPDATE together with {reason}")));
                 }
                 *parameters = Parameters::declared(&known);
+                let used = parameter::used(query);
                 let statement = ast::Statement::Query(Box::new(query.clone()));
                 let plan =
                     self.engine.olap().plan_apart(statement, self.relations(None), known, self.cancel)?;
-                parameters.merge(plan.parameters());
+                parameters.merge(plan.parameters(), &used);
                 let output = plan.output().into();
                 Ok((QueryPlan::Analytical(Arc::new(plan)), output))
             }

@@ -598,7 +598,7 @@ impl Writing<'_, '_> {
             for (expr, &column) in row.content.iter().zip(columns) {
                 if !is_default(expr) && !targets.is_ignored(&table.columns()[column]) {
                     targets.check_given(&table.columns()[column])?;
-                    expressions[column] = binder.bind_assigned(expr, &table.columns()[column])?;
+                    expressions[column] = binder.bind_written(expr, &table.columns()[column])?;
                 }
             }
             rows.push(expressions);
@@ -697,7 +697,7 @@ fn bind_assignments(
             let taken = bound.iter().any(|(other, _)| *other == column);
             let definition = &target.table.columns()[column];
             let value = bind_new_value(target, catalog, column, &value, taken, || {
-                binder.bind_assigned(&value, definition)
+                binder.bind_written(&value, definition)
             })?;
             bound.push((column, value));
         }

@@ -44,7 +44,7 @@ pub(crate) use json::{
 pub(crate) use powers::whole_root;
 pub(crate) use ranges::{LOWER, UPPER};
 pub(crate) use regexp::SUBSTRING;
-pub(crate) use resolve::{call, only_result, result};
+pub(crate) use resolve::{call, not_unique, only_result, result};
 pub(crate) use rows::{ROW_OF_RELATION, ROW_VALUE, is_null, row_key, row_key_call, row_type};
 pub(crate) use sets::{SetColumns, SetValues, column, columns};
 

@@ -159,10 +159,10 @@ fn resolved(name: &str, items: &[Typed]) -> Bound<&'static Entry> {
                 let mut exact = left.iter().copied().filter(takes_all);
                 match (exact.next(), exact.next()) {
                     (Some(one), None) => Ok(one),
-                    _ => Err(ambiguous(name, items).into()),
+                    _ => Err(not_unique(name, items).into()),
                 }
             }
-            None => Err(ambiguous(name, items).into()),
+            None => Err(not_unique(name, items).into()),
         },
     }
 }
@@ -351,7 +351,8 @@ fn missing(name: &str, items: &[Typed]) -> Error {
     Error::new(SqlState::UndefinedFunction, message).with_hint(hint)
 }
 
-fn ambiguous(name: &str, items: &[Typed]) -> Error {
+/// 42725: several functions of this name take the arguments.
+pub(crate) fn not_unique(name: &str, items: &[Typed]) -> Error {
     let types = types(items).join(", ");
     let message = format!("function {name}({types}) is not unique");
     let hint = "Could not choose a best candidate function. You might need to add explicit type casts.";

@@ -36,6 +36,7 @@ impl Reader<'_, '_> {
             matches!(typed.func.name(), "min" | "max" | "bool_and" | "bool_or" | "bit_and" | "bit_or");
         typed.params.distinct &= !is_idempotent;
         self.emitted_all(&mut typed.params.args)?;
+        self.add_up_times(typed.func.name(), &mut typed.params.args)?;
         // There are no others of networks.
         if let ("min" | "max", [argument]) = (typed.func.name(), typed.params.args.as_mut_slice())
             && field_type(&argument.to_field(self.schema.as_ref())?.1) == Some(CIDR)
@@ -97,6 +98,17 @@ impl Reader<'_, '_> {
             typed.params.distinct = false;
         }
         Ok(Expr::AggregateFunction(typed))
+    }
+
+    /// Times that are added up are intervals since midnight.
+    pub(super) fn add_up_times(&self, name: &str, arguments: &mut [Expr]) -> Result<()> {
+        if let ("sum" | "avg", [argument]) = (name, arguments)
+            && let Some(DataType::Time(_)) = field_type(&argument.to_field(self.schema.as_ref())?.1)
+        {
+            let operation = Operation::Cast(DataType::INTERVAL);
+            *argument = computed::call(operation, vec![argument.clone()], DataType::INTERVAL);
+        }
+        Ok(())
     }
 
     /// Arguments of rows that FILTER leaves out are not computed, as they might fail.

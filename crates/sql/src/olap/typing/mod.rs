@@ -18,6 +18,7 @@
 mod aggregate;
 mod call;
 mod case;
+mod constant;
 mod emit;
 mod frames;
 mod guard;

@@ -1,5 +1,6 @@
 //! DataFusion's expressions as bound ones.
 
+use super::constant::with_told_type;
 use super::emit::Emitter;
 use super::keyed;
 use super::lists::between_lists;
@@ -24,7 +25,6 @@ use crate::olap::value::{field_type, is_told, list_type, told_type, with_type};
 use crate::olap::written::{self, DISTINCT, NEGATED, NOT_DISTINCT, POSITIVE};
 use ankerdb_engine::{DataType, Decimal, Error, Interval, ListType, ObjectKind, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
-use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::core::expr_fn::coalesce;
@@ -60,7 +60,7 @@ pub(super) struct Reader<'r, 't> {
     pub(super) typing: &'r mut Typing<'t>,
     pub(super) schema: &'r DFSchemaRef,
     /// What stands for the columns of bound expressions.
-    leaves: Vec<Expr>,
+    pub(super) leaves: Vec<Expr>,
 }
 
 /// The numbers of objects.
@@ -128,11 +128,16 @@ impl<'r, 't> Reader<'r, 't> {
         let is_untold = is_told(known) && field_type(&field) != Some(known);
         // What is computed of a time with a precision, or merged with others, has none.
         let is_mistold = told_type(&field)
-            .is_some_and(|told| told != known && (told.of_any_precision() == known || is_of_bits(known)));
+            .is_some_and(|told| told != known && (told.of_any_precision() == known || is_of_bits(known)))
+            || known == DataType::Text
+                && told_type(&field).is_some_and(|told| told != known && told.is_text());
         if is_mistold && !is_null && !is_told(known) {
             return Ok(coalesce(vec![expression]));
         }
         Ok(match is_untold || is_null {
+            true if is_null && matches!(expression, Expr::Literal(..)) && !is_list_type(data_type) => {
+                with_told_type(ScalarValue::try_from(wide_type(known))?, known)
+            }
             true => {
                 let field = with_type(Field::new("", wide_type(known), true), known);
                 Expr::Cast(Cast::new_from_field(Box::new(expression), Arc::new(field)))
@@ -357,7 +362,7 @@ impl<'r, 't> Reader<'r, 't> {
             Operator::StringConcat => (self.as_shown(left)?, self.as_shown(right)?),
             _ => (left, right),
         };
-        let (left, right) = match (left, right) {
+        let (left, right) = match (self.as_null(left), self.as_null(right)) {
             (Operand::Typed(left), Operand::Typed(right)) => (left, right),
             (left, right) => {
                 let (left, right) = self.as_lists(left, right)?;
@@ -538,7 +543,8 @@ impl<'r, 't> Reader<'r, 't> {
     }
 
     fn negative(&mut self, operand: &Expr) -> Result<Operand> {
-        match self.read(operand)? {
+        let operand = self.read(operand)?;
+        match self.as_null(operand) {
             Operand::Typed(typed) => typed_or_error(self.binder().negate(typed)),
             Operand::Foreign(foreign) => self.leaf(Expr::Negative(Box::new(foreign))),
         }
@@ -600,22 +606,6 @@ impl<'r, 't> Reader<'r, 't> {
         }
     }
 
-    /// A constant text that has its type, so that what is made of it is still made of a constant.
-    fn as_constant(&self, operand: Operand) -> Operand {
-        match operand {
-            Operand::Typed(Typed { expression: Expression::Column(leaf), data_type }) => {
-                let expression = match &self.leaves[leaf] {
-                    Expr::Literal(ScalarValue::Utf8View(Some(text)), _) => {
-                        Expression::Literal(Value::text(text.as_str()))
-                    }
-                    _ => Expression::Column(leaf),
-                };
-                Operand::Typed(Typed { expression, data_type })
-            }
-            other => other,
-        }
-    }
-
     pub(super) fn cast(&mut self, whole: &Cast) -> Result<Operand> {
         let list = match whole.field.data_type() {
             ArrowType::List(items) => list_type(items.data_type(), told_type(&whole.field)),
@@ -674,9 +664,7 @@ impl<'r, 't> Reader<'r, 't> {
                     Expression::Literal(Value::Text(text)) => ScalarValue::Utf8View(Some(text.to_string())),
                     _ => return Ok(Operand::Typed(bound)),
                 };
-                let metadata = with_type(Field::new("", wide_type(target), true), target).metadata().clone();
-                let metadata = (!metadata.is_empty()).then(|| FieldMetadata::from(metadata));
-                Ok(Operand::Typed(Typed::new(self.column(Expr::Literal(constant, metadata)), target)))
+                Ok(Operand::Typed(Typed::new(self.column(with_told_type(constant, target)), target)))
             }
             (operand, _) => self.cast_list(operand, list, whole),
         }
@@ -768,12 +756,17 @@ impl<'r, 't> Reader<'r, 't> {
             (Operand::Typed(typed), Some(item)) => {
                 let items = Typed::new(Expression::Column(usize::MAX), item);
                 let pair = self.binder().comparable(typed.clone(), items, "=").map_err(refused)?;
-                let expression = match typed.data_type {
+                let (expression, data_type) = match typed.data_type {
                     // A constant takes the column's type; other types meet by DataFusion's rules.
-                    None => pair.0,
-                    Some(known) => convert(typed, known).map_err(refused)?,
+                    None => (pair.0, item),
+                    Some(known) => (convert(typed, known).map_err(refused)?, known),
                 };
-                self.emitter().emit(expression)
+                // What is the same for all rows is a constant before DataFusion plans a join for the subquery.
+                let emitted = self.emitter().emit(fold(expression).map_err(external)?)?;
+                match emitted {
+                    Expr::Literal(ref value, _) if value.is_null() => self.as_type(emitted, Some(data_type)),
+                    _ => Ok(emitted),
+                }
             }
             (operand, _) => self.emit(operand),
         }

@@ -43,6 +43,7 @@ impl Reader<'_, '_> {
             typed.fun = function;
         } else if !is_count {
             self.emitted_all(&mut typed.params.args[..count])?;
+            self.add_up_times(typed.fun.name(), &mut typed.params.args)?;
         }
         self.emitted_all(&mut typed.params.partition_by)?;
         for part in &mut typed.params.partition_by {
