@@ -5,8 +5,7 @@
 //! digits, this file places the point.
 //!
 //! As in PostgreSQL, a decimal exactly halfway to the next number is none of them, though it would read back as the same
-//! number: others might break the tie in another way. PostgreSQL breaks ties between equally short decimals to even, so a few numbers
-//! of 16 or 17 digits (real: 8 or 9) may end in another digit there.
+//! number: others might break the tie in another way. Of two equally short ones that are equally near, the even one is written.
 
 use crate::literal::{malformed, trim};
 use ankerdb_base::{Error, Result, SqlState};
@@ -81,17 +80,7 @@ impl Binary {
 
     /// Whether the decimal `digits * 10^power` is exactly halfway to the next number.
     fn is_halfway(&self, digits: u64, power: i32) -> bool {
-        let fives = 5u128.checked_pow(power.unsigned_abs()).unwrap_or(0);
-        let odd_part = match power >= 0 {
-            true => u128::from(digits).checked_mul(fives),
-            false => {
-                (fives > 0 && u128::from(digits).is_multiple_of(fives)).then(|| u128::from(digits) / fives)
-            }
-        };
-        let Some(scaled) = odd_part.filter(|scaled| *scaled > 0) else { return false };
-        let twos = scaled.trailing_zeros();
-        let is =
-            |odd: u64, exponent: i32| scaled >> twos == u128::from(odd) && twos as i32 + power == exponent;
+        let is = |mantissa: u64, exponent: i32| are_equal((digits, power), (mantissa, exponent));
         let below = match self.is_power {
             true => is(4 * self.mantissa - 1, self.exponent - 2),
             false => self.mantissa > 0 && is(2 * self.mantissa - 1, self.exponent - 1),
@@ -101,22 +90,52 @@ impl Binary {
 
     /// Whether this is so of a number as the standard library writes it.
     fn is_halfway_to(&self, scientific: &str) -> bool {
-        let (mantissa, exponent) = scientific.split_once('e').expect("the format has an exponent");
-        let fraction = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-        let digits = mantissa.bytes().filter(u8::is_ascii_digit);
-        let digits = digits.fold(0u64, |number, digit| number.wrapping_mul(10) + u64::from(digit - b'0'));
-        let exponent: i32 = exponent.parse().expect("the exponent is a number");
-        self.is_halfway(digits, exponent - fraction as i32)
+        let (digits, power) = decimal(scientific);
+        self.is_halfway(digits, power)
     }
+
+    /// The even one of two decimals between which the number is exactly in the middle, where this is the odd one.
+    fn even(&self, scientific: &str) -> Option<String> {
+        let (digits, power) = decimal(scientific);
+        let is_tie =
+            digits % 2 == 1 && are_equal((2 * digits - 1, power), (self.mantissa, self.exponent + 1));
+        let (mantissa, exponent) = scientific.split_once('e').filter(|_| is_tie)?;
+        let (before, last) = mantissa.split_at(mantissa.len() - 1);
+        let even = last.parse::<u8>().ok()? - 1;
+        Some(format!("{before}{even}e{exponent}"))
+    }
+}
+
+/// Whether `digits * 10^power` is `mantissa * 2^exponent`.
+fn are_equal((digits, power): (u64, i32), (mantissa, exponent): (u64, i32)) -> bool {
+    let fives = 5u128.checked_pow(power.unsigned_abs()).unwrap_or(0);
+    let scaled = match power >= 0 {
+        true => u128::from(digits).checked_mul(fives),
+        false => (fives > 0 && u128::from(digits).is_multiple_of(fives)).then(|| u128::from(digits) / fives),
+    };
+    let Some(scaled) = scaled.filter(|scaled| *scaled > 0 && mantissa > 0) else { return false };
+    let (twos, others) = (scaled.trailing_zeros(), mantissa.trailing_zeros());
+    scaled >> twos == u128::from(mantissa >> others) && twos as i32 + power == others as i32 + exponent
+}
+
+/// The digits and the power of ten of a number as the standard library writes it.
+fn decimal(scientific: &str) -> (u64, i32) {
+    let (mantissa, exponent) = scientific.split_once('e').expect("the format has an exponent");
+    let fraction = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit);
+    let digits = digits.fold(0u64, |number, digit| number.wrapping_mul(10) + u64::from(digit - b'0'));
+    let exponent: i32 = exponent.parse().expect("the exponent is a number");
+    (digits, exponent - fraction as i32)
 }
 
 /// The shortest decimal that reads back as the number and as no other, however a tie is broken.
 fn shortest<T: LowerExp + FromStr + PartialEq>(value: &T, number: &Binary) -> String {
+    let reads_back = |text: &String| text.parse().is_ok_and(|read: T| read == *value);
     let found = format!("{value:e}");
+    let found = number.even(&found).filter(reads_back).unwrap_or(found);
     if !number.is_halfway_to(&found) {
         return found;
     }
-    let reads_back = |text: &String| text.parse().is_ok_and(|read: T| read == *value);
     let digits = found.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
     let longer = (digits..18).map(|fraction| format!("{value:.fraction$e}"));
     longer.into_iter().find(|text| reads_back(text) && !number.is_halfway_to(text)).unwrap_or(found)
@@ -228,6 +247,21 @@ mod tests {
         assert_eq!(double(36_028_797_018_963_976.0), "3.6028797018963976e+16");
         assert_eq!(real(33_554_436.0), "3.3554436e+07");
         assert_eq!(double(9_007_199_254_740_993.0), "9.007199254740992e+15");
+    }
+
+    /// As PostgreSQL 15 writes them.
+    #[test]
+    fn of_two_decimals_that_are_equally_near_the_even_one_is_written() {
+        for (value, text) in [
+            (144.703125, "144.70312"),
+            (-244.140625, "-244.14062"),
+            (217.953125, "217.95312"),
+            (926.859375, "926.8594"),
+        ] {
+            assert_eq!(f64::from(value as f32), value);
+            assert_eq!(real(value as f32), text);
+        }
+        assert_eq!(double(5e-324), "5e-324");
     }
 
     #[test]

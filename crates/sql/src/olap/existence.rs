@@ -17,6 +17,7 @@
 
 use super::correlation::{Role, as_subquery, has_subquery, is_pulled_up};
 use super::quantified_subquery::{self, Extremes};
+use super::written;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, JoinType, Spans};
 use datafusion::error::Result;
@@ -95,23 +96,39 @@ fn condition(expression: Expr, schema: &DFSchema, extremes: &Extremes, alone: bo
             let exists = Expr::Exists(Exists { subquery, negated });
             if is_joined(&exists, schema)? { exists } else { value(exists, schema, extremes)?.data }
         }
-        // What is the same for all rows would be compared on the other side of the join, where the NULLs are lost that NOT IN needs,
-        // and what a NULL is part of may turn out to be that; and its join compares nothing else.
+        // What is the same for all rows would be compared on the other side of the join, where the NULLs are lost that NOT IN needs;
+        // and its join compares nothing else.
         Expr::InSubquery(InSubquery { ref expr, ref subquery, negated })
             if is_joined(&expression, schema)?
-                && (!negated
-                    || (alone
-                        && !expr.column_refs().is_empty()
-                        && !expr.exists(|part| {
-                            Ok(matches!(part, Expr::Literal(value, _) if value.is_null()))
-                        })?
-                        && subquery.outer_ref_columns.is_empty())) =>
+                && (!negated || (alone && is_of_rows(expr) && subquery.outer_ref_columns.is_empty())) =>
         {
             let expr = Box::new(value(expr.as_ref().clone(), schema, extremes)?.data);
             Expr::InSubquery(InSubquery { expr, subquery: subquery.clone(), negated })
         }
         other => value(other, schema, extremes)?.data,
     })
+}
+
+/// Whether the value is one of each row's, and does not turn out to be a constant when it has its types and is simplified, as `NULL + i`,
+/// `i * 0` and `COALESCE(1, i)` do.
+fn is_of_rows(value: &Expr) -> bool {
+    let operands = match value {
+        Expr::Column(_) => return true,
+        Expr::Alias(alias) => return is_of_rows(&alias.expr),
+        Expr::Cast(cast) => return is_of_rows(&cast.expr),
+        Expr::Negative(operand) => return is_of_rows(operand),
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) => {
+            [&**left, &**right]
+        }
+        Expr::ScalarFunction(call) => match (written::operator(call), call.args.as_slice()) {
+            (Some("+" | "-"), [left, right]) => [left, right],
+            _ => return false,
+        },
+        _ => return false,
+    };
+    let is_constant = |operand: &Expr| matches!(operand, Expr::Literal(value, _) if !value.is_null());
+    operands.into_iter().any(is_of_rows)
+        && operands.into_iter().all(|operand| is_of_rows(operand) || is_constant(operand))
 }
 
 /// Whether DataFusion makes the right join of EXISTS or IN in a condition over columns of `schema`.

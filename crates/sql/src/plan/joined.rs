@@ -372,10 +372,10 @@ impl<'a> Join<'a> {
                 plain_query(self.with, items, vec![from], None)
             }
         };
-        let used = parameter::used(&query);
+        let parameters = parameter::used(&query);
         let plan = self.plan(query)?;
         self.check_computed(&plan.output()[1 + used.len()..])?;
-        self.parameters.merge(plan.parameters(), &used);
+        self.parameters.merge(plan.parameters(), &parameters);
         let columns = ColumnSet::of(&columns);
         let (table, query, checks) = (self.target.table, Arc::new(plan), self.shown.checks);
         let plan = JoinedPlan { command, table, query, clauses, columns, returning, checks };
