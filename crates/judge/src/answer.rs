@@ -50,6 +50,8 @@ pub enum Aspect {
     Types,
     /// Rows, or their order.
     Rows,
+    /// Signs of zeros.
+    Signs,
     /// Digits of numbers that are equal otherwise: `1.50` and `1.5`, or as many digits as the shorter one has.
     Scale,
     /// Blanks at the end of texts that are equal otherwise.
@@ -73,6 +75,7 @@ impl Aspect {
             Aspect::Types => "types",
             Aspect::Rows => "rows",
             Aspect::Scale => "scale",
+            Aspect::Signs => "signs",
             Aspect::Blanks => "blanks",
             Aspect::Names => "names",
             Aspect::Tags => "tags",
@@ -156,7 +159,7 @@ fn types(answer: &Answer) -> String {
 fn rows(postgres: &Answer, ankerdb: &Answer, order: RowOrder) -> (String, String) {
     let mut left = postgres.rows.clone();
     let mut right = ankerdb.rows.clone();
-    if order == RowOrder::Any {
+    if order == RowOrder::Any || is_order_of_zeros(postgres, ankerdb) {
         left.sort();
         right.sort();
     }
@@ -170,7 +173,23 @@ fn rows(postgres: &Answer, ankerdb: &Answer, order: RowOrder) -> (String, String
     (lines(&left), lines(&right))
 }
 
-/// Whether only digits or only blanks differ. (If nothing does, the answer does not matter.)
+/// Whether the rows come in the same order if 0 and -0 are one number, as they are to an order, which says nothing of which is first.
+fn is_order_of_zeros(postgres: &Answer, ankerdb: &Answer) -> bool {
+    without_signs(postgres, postgres) == without_signs(ankerdb, postgres)
+}
+
+/// The answer's rows with 0 for -0, where PostgreSQL's columns are of such numbers.
+fn without_signs(answer: &Answer, postgres: &Answer) -> Vec<Vec<Option<String>>> {
+    let mut rows = answer.rows.clone();
+    for (column, cell) in rows.iter_mut().flat_map(|row| postgres.columns.iter().zip(row)) {
+        if matches!(column.oid, 700 | 701) && cell.as_deref() == Some("-0") {
+            *cell = Some("0".into());
+        }
+    }
+    rows
+}
+
+/// Whether only signs of zeros, only digits or only blanks differ. (If nothing does, the answer does not matter.)
 fn how_rows_differ(postgres: &Answer, ankerdb: &Answer, order: RowOrder) -> Aspect {
     let oids = |at: usize| (postgres.columns[at].oid, ankerdb.columns[at].oid);
     let number = |oid: u32| matches!(oid, 700 | 701 | 1700);
@@ -191,6 +210,14 @@ fn how_rows_differ(postgres: &Answer, ankerdb: &Answer, order: RowOrder) -> Aspe
         }
         rows
     };
+    let (mut left, mut right) = (without_signs(postgres, postgres), without_signs(ankerdb, postgres));
+    if order == RowOrder::Any {
+        left.sort();
+        right.sort();
+    }
+    if left == right {
+        return Aspect::Signs;
+    }
     let (left, right) = (plain(&postgres.rows), plain(&ankerdb.rows));
     if left.len() != right.len() {
         return Aspect::Rows;
@@ -269,6 +296,17 @@ mod tests {
     }
 
     #[test]
+    fn zeros_of_either_sign_come_in_any_order_but_no_sign_is_lost() {
+        let left = answer(&[&[Some("0")], &[Some("-0")], &[Some("1")]], 701);
+        let right = answer(&[&[Some("-0")], &[Some("0")], &[Some("1")]], 701);
+        assert_eq!(aspects(&left, &right, RowOrder::Total), []);
+        let unsigned = answer(&[&[Some("0")], &[Some("0")], &[Some("1")]], 701);
+        assert_eq!(aspects(&left, &unsigned, RowOrder::Total), [Aspect::Signs]);
+        let moved = answer(&[&[Some("1")], &[Some("0")], &[Some("-0")]], 701);
+        assert_eq!(aspects(&left, &moved, RowOrder::Total), [Aspect::Rows]);
+    }
+
+    #[test]
     fn null_and_the_empty_text_and_missing_rows_differ() {
         let (null, empty) = (answer(&[&[None]], 25), answer(&[&[Some("")]], 25));
         assert_eq!(aspects(&null, &empty, RowOrder::Any), [Aspect::Rows]);
@@ -282,7 +320,7 @@ mod tests {
         assert_eq!(aspects(&one, &answer(&[&[Some("0.3001")]], 701), RowOrder::Any), [Aspect::Rows]);
         assert_eq!(
             aspects(&answer(&[&[Some("0")]], 701), &answer(&[&[Some("-0")]], 701), RowOrder::Any),
-            [Aspect::Rows]
+            [Aspect::Signs]
         );
         // Exact types are exact.
         assert_eq!(

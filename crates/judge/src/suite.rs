@@ -298,7 +298,7 @@ impl SuiteReport {
         let is_wrong = |difference: &&Difference| match difference.aspect {
             Aspect::Error => !both_fail,
             Aspect::Rows => !is_other_order,
-            Aspect::Width | Aspect::Scale | Aspect::Blanks | Aspect::Silence => true,
+            Aspect::Width | Aspect::Signs | Aspect::Scale | Aspect::Blanks | Aspect::Silence => true,
             Aspect::Types | Aspect::Names | Aspect::Tags | Aspect::Status => false,
         };
         let Some(difference) = found.iter().find(is_wrong) else {

@@ -42,6 +42,7 @@ mod exported;
 mod expression;
 mod forms;
 mod identity_actions;
+mod item_assignments;
 mod kept_texts;
 mod like_clause;
 mod made_table;

@@ -171,6 +171,7 @@ fn write_known_forms(tokens: &mut Vec<TokenWithSpan>) {
     crate::clauses::rewrite(tokens);
     crate::view_options::rewrite(tokens);
     crate::set_columns::rewrite(tokens);
+    crate::item_assignments::rewrite(tokens);
     crate::naming::rewrite(tokens);
     crate::refreshing::rewrite(tokens);
     crate::drop_expression::rewrite(tokens);

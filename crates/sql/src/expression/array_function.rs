@@ -4,9 +4,10 @@
 //! columns, indexes, defaults, statements by a key, RETURNING and ON CONFLICT.
 
 use super::array::push;
+use super::array_assignment::assigned;
 use super::bind::{Binder, Bound, Typed, elsewhere};
 use super::evaluate::{order, shown};
-use super::types::{common_type, family};
+use super::types::{common_type, family, is_float};
 use super::{Expression, Function};
 use ankerdb_engine::{
     Array, ArrayBuilder, ArrayRef, DataType, Error, Interrupt, ListType, Result, SqlState, SystemType, Value,
@@ -40,6 +41,8 @@ pub(crate) enum ArrayFunction {
     Contains,
     ContainedBy,
     Overlaps,
+    /// `SET a[1] = item`: the array with it.
+    Assign,
 }
 
 use ArrayFunction as F;
@@ -84,7 +87,7 @@ fn by_name(name: &str, arguments: usize) -> Option<(ArrayFunction, &'static [Tak
 }
 
 /// The type of the array that an argument is. Vectors of the catalog are none.
-fn list_of(item: &Typed) -> Option<ListType> {
+pub(super) fn list_of(item: &Typed) -> Option<ListType> {
     match item.data_type {
         Some(DataType::System(SystemType::List(list))) if !list.is_vector() => Some(list.unlimited()),
         _ => None,
@@ -133,7 +136,17 @@ pub(super) fn subscript(binder: &mut Binder, root: &Expr, chain: &[AccessExpr]) 
 pub(super) fn subscripted_by(binder: &mut Binder, items: &[Typed]) -> Option<Bound<Typed>> {
     let (root, positions) = items.split_first()?;
     let list = list_of(root)?;
-    let position = |item: &Typed| match item.data_type {
+    let positions = positions.iter().map(|item| position(binder, item)).collect::<Bound<Vec<_>>>();
+    Some(positions.map(|positions| {
+        let arguments = std::iter::once(root.expression.clone()).chain(positions).collect();
+        let item = if list == ListType::Varchar { DataType::ANY_VARCHAR } else { item_type(list) };
+        of_type(F::Subscript, arguments, item)
+    }))
+}
+
+/// A position, which is converted as assignment does.
+pub(super) fn position(binder: &mut Binder, item: &Typed) -> Bound<Expression> {
+    match item.data_type {
         Some(known) if known.is_numeric() => {
             binder.cast(item.clone(), DataType::Integer).map(|cast| cast.expression)
         }
@@ -141,13 +154,7 @@ pub(super) fn subscripted_by(binder: &mut Binder, items: &[Typed]) -> Option<Bou
         Some(_) => {
             Err(Error::new(SqlState::DatatypeMismatch, "array subscript must have type integer").into())
         }
-    };
-    let positions = positions.iter().map(position).collect::<Bound<Vec<_>>>();
-    Some(positions.map(|positions| {
-        let arguments = std::iter::once(root.expression.clone()).chain(positions).collect();
-        let item = if list == ListType::Varchar { DataType::ANY_VARCHAR } else { item_type(list) };
-        of_type(F::Subscript, arguments, item)
-    }))
+    }
 }
 
 /// The type of an item by itself.
@@ -158,7 +165,7 @@ fn item_type(list: ListType) -> DataType {
     }
 }
 
-fn of_type(function: ArrayFunction, arguments: Vec<Expression>, data_type: DataType) -> Typed {
+pub(super) fn of_type(function: ArrayFunction, arguments: Vec<Expression>, data_type: DataType) -> Typed {
     Typed::new(Expression::Call(Function::Array(function, data_type), arguments), data_type)
 }
 
@@ -181,7 +188,7 @@ fn typed(binder: &mut Binder, function: ArrayFunction, items: Vec<Typed>, taken:
             DataType::Integer
         }
         F::Dimensions | F::ToText => DataType::Text,
-        F::Subscript => return Err(wrong().into()),
+        F::Subscript | F::Assign => return Err(wrong().into()),
         F::Append | F::Prepend | F::Concatenate | F::Remove | F::Replace => itself,
         F::Positions => DataType::System(SystemType::List(ListType::Integer)),
         F::Contains | F::ContainedBy | F::Overlaps => DataType::Boolean,
@@ -215,14 +222,11 @@ fn taken_as(binder: &mut Binder, item: Typed, taken: Taken, list: ListType) -> B
     }
 }
 
-fn is_float(data_type: DataType) -> bool {
-    matches!(data_type, DataType::Real | DataType::DoublePrecision)
-}
-
 impl ArrayFunction {
     pub(crate) fn name(self) -> &'static str {
         match self {
             F::Subscript => "[]",
+            F::Assign => "assignment to an item",
             F::Contains => "operator @>",
             F::ContainedBy => "operator <@",
             F::Overlaps => "operator &&",
@@ -249,6 +253,7 @@ impl ArrayFunction {
                 | F::Remove
                 | F::Replace
                 | F::ToText
+                | F::Assign
         )
     }
 
@@ -262,6 +267,7 @@ impl ArrayFunction {
             return Ok(Value::Null);
         }
         match (self, values) {
+            (F::Assign, [array, item, positions @ ..]) => assigned(array, item, positions, result, interrupt),
             (F::Prepend, [item, array]) => append(array, item, true, result),
             (F::Append, [array, item]) => append(array, item, false, result),
             (F::Concatenate, [Value::Null, other] | [other, Value::Null]) => Ok(other.clone()),
@@ -302,7 +308,7 @@ impl ArrayFunction {
                 let text: String = array.dimensions().map(bounds).collect();
                 if text.is_empty() { Value::Null } else { Value::text(text) }
             }
-            (F::Position, [item, from @ ..]) => return position(array, item, from.first(), interrupt),
+            (F::Position, [item, from @ ..]) => return position_of(array, item, from.first(), interrupt),
             (F::Positions, [item]) => return positions(array, item, interrupt),
             (F::Remove, [item]) => return without(array, item, interrupt),
             (F::Replace, [old, new]) => return replaced(array, old, new, interrupt),
@@ -451,7 +457,12 @@ fn only_dimension(array: ArrayRef<'_>, what: &str) -> Result<Dimension> {
 
 const SEARCHING: &str = "searching for elements in";
 
-fn position(array: ArrayRef<'_>, item: &Value, from: Option<&Value>, interrupt: &Interrupt) -> Result<Value> {
+fn position_of(
+    array: ArrayRef<'_>,
+    item: &Value,
+    from: Option<&Value>,
+    interrupt: &Interrupt,
+) -> Result<Value> {
     let lower = i64::from(only_dimension(array, SEARCHING)?.lower);
     let from = match from {
         None => lower,

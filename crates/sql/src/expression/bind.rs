@@ -4,15 +4,17 @@
 //! meet, as in PostgreSQL. What the OLTP path does not know, such as aggregates, is no error: the binder answers
 //! [`Refusal::Elsewhere`], and a SELECT then runs on the OLAP path.
 
+use super::alternatives::common_alternative;
 use super::fold::cast_if_possible;
 use super::notation::as_call;
 use super::operator::is_quoted;
 use super::types::{
-    ANY_BIT, ANY_CHAR, Family, alternative_type, assignable, data_type, exact_constant, family, number,
-    numeric, same_representation,
+    ANY_BIT, ANY_CHAR, Family, assignable, data_type, exact_constant, family, number, numeric,
+    same_representation,
 };
 use super::{Comparison, Expression, Function, PatternSyntax, fold, library, moments};
 use crate::forms::row;
+use crate::item_assignments::OWN;
 use crate::name::{DATABASE, TABLE_NUMBER, folded, quoted, undefined_column};
 use crate::syntax_error::too_deep;
 use ankerdb_engine::{
@@ -259,6 +261,10 @@ impl<'a> Scope<'a> {
 
     /// The column that a name without a relation means. 42702 if several relations have one.
     fn column(&self, name: &str) -> Bound<Option<Typed>> {
+        // The table that is written is the first one.
+        if let Some(own) = name.strip_prefix(OWN) {
+            return self.relations.first().and_then(|table| self.find(table, own)).transpose();
+        }
         let mut found = self.relations.iter().filter_map(|relation| self.find(relation, name));
         match (found.next(), found.next()) {
             (Some(_), Some(_)) => {
@@ -574,8 +580,14 @@ impl<'a> Binder<'a> {
         let mut conditions = Vec::with_capacity(branches.len());
         for branch in branches {
             conditions.push(match operand {
+                Some(row @ Expr::Tuple(_)) => {
+                    self.compare_exprs(Comparison::Equal, row, &branch.condition)?.expression
+                }
                 Some(operand) => {
-                    self.compare_exprs(Comparison::Equal, operand, &branch.condition)?.expression
+                    let operand = self.bind(operand)?;
+                    let operand = self.case_operand(operand)?;
+                    let value = self.bind(&branch.condition)?;
+                    self.compare(Comparison::Equal, operand, value)?.expression
                 }
                 None => self.condition_within(&branch.condition, "CASE/WHEN")?,
             });
@@ -597,13 +609,13 @@ impl<'a> Binder<'a> {
     /// Converts alternatives to one type, as CASE, COALESCE, GREATEST and so on do. Constants in quotes beside a numeric keep their digits.
     pub(crate) fn merge(&mut self, items: Vec<Typed>, what: &str) -> Bound<(Vec<Expression>, DataType)> {
         let mut items = items;
-        let mut common = all_alternatives(&items, what)?;
+        let mut common = common_alternative(&items, what)?;
         if let Some(DataType::Numeric { .. } | DataType::Number) = common
             && items.iter().any(is_quoted)
         {
             let number = |item| if is_quoted(&item) { self.cast_to_numeric(item) } else { Ok(item) };
             items = items.into_iter().map(number).collect::<Bound<Vec<_>>>()?;
-            common = all_alternatives(&items, what)?;
+            common = common_alternative(&items, what)?;
         }
         let common = common.unwrap_or(DataType::Text);
         let items = items.into_iter().map(|item| self.resolve(item, common)).collect::<Bound<Vec<_>>>()?;
@@ -695,6 +707,11 @@ impl<'a> Binder<'a> {
         })
     }
 
+    /// The type of a parameter as far as it is known.
+    pub(super) fn parameter_type(&self, position: usize) -> Option<DataType> {
+        self.parameters.types.get(position).copied().flatten()
+    }
+
     pub(super) fn subquery(&mut self, query: &ast::Query) -> Bound<(usize, Vec<DataType>)> {
         match self.subqueries.as_deref_mut() {
             Some(subqueries) => subqueries.add(query, self.parameters),
@@ -736,41 +753,6 @@ impl<'a> Binder<'a> {
 fn bits(kind: char, digits: &str) -> Result<Typed, Error> {
     let value = parse_text(ANY_BIT, &format!("{kind}{digits}"))?;
     Ok(Typed::new(Expression::Literal(value), ANY_BIT))
-}
-
-/// The type of alternatives; `None` if none of them has one.
-fn all_alternatives(items: &[Typed], what: &str) -> Result<Option<DataType>, Error> {
-    let mut common: Option<DataType> = None;
-    for item in items {
-        common = match (common, item.data_type) {
-            (Some(left), Some(right)) => {
-                Some(alternative_type(left, right).ok_or_else(|| unmatched(left, right, what))?)
-            }
-            (known, other) => known.or(other),
-        };
-    }
-    Ok(common)
-}
-
-/// The error for alternatives whose types do not fit.
-fn unmatched(left: DataType, right: DataType, what: &str) -> Error {
-    let is_of_one_kind = (is_time(left) && is_time(right)) || (left.is_document() && right.is_document());
-    let (left, right) = (type_name(left), type_name(right));
-    match is_of_one_kind {
-        // But no time of day is a moment, and no json a jsonb.
-        true => {
-            Error::new(SqlState::CannotCoerce, format!("{what} could not convert type {left} to {right}"))
-        }
-        false => {
-            let message = format!("{what} types {left} and {right} cannot be matched");
-            Error::new(SqlState::DatatypeMismatch, message)
-        }
-    }
-}
-
-/// Whether the type counts days or what is smaller.
-fn is_time(data_type: DataType) -> bool {
-    matches!(family(data_type), Family::Date | Family::Timestamp | Family::TimestampTz | Family::Time)
 }
 
 /// Whether the type is `numeric` without precision and scale.
@@ -859,7 +841,7 @@ pub(crate) fn convert(typed: Typed, target: DataType) -> Bound<Expression> {
     }
 }
 
-/// A cast; of a literal, its result.
+/// A cast; of a literal, its result, unless that is a text by the settings of when it is computed.
 fn fold_cast(expression: Expression, target: DataType) -> Bound<Expression> {
     Ok(match expression {
         Expression::Literal(Value::Text(text)) => {
@@ -867,7 +849,9 @@ fn fold_cast(expression: Expression, target: DataType) -> Bound<Expression> {
             moments::note(&text, target, &value);
             Expression::Literal(value)
         }
-        Expression::Literal(value) => Expression::Literal(cast(value, target)?),
+        Expression::Literal(value) if !(target.is_text() && fold::is_shown_by_settings(&value)) => {
+            Expression::Literal(cast(value, target)?)
+        }
         other => Expression::Cast(Box::new(other), target),
     })
 }

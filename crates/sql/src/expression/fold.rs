@@ -9,7 +9,7 @@
 
 use super::evaluate::Context;
 use super::{Expression, Function, document, evaluate};
-use ankerdb_engine::{DataType, Interrupt, Result, Value};
+use ankerdb_engine::{DataType, Interrupt, PackedType, Result, Value};
 use ankerdb_value::{assign, cast};
 use std::cell::RefCell;
 
@@ -159,8 +159,21 @@ pub(super) fn within_limits(expression: Expression, target: DataType) -> Result<
     let has_limits = target.is_numeric() || matches!(target, DataType::Varchar(_) | DataType::Char(_));
     match expression {
         Expression::Literal(value @ Value::Text(_)) if target.is_numeric() => Ok(Expression::Literal(value)),
+        // The text is by the settings of when it is written.
+        Expression::Literal(value) if target.is_text() && is_shown_by_settings(&value) => {
+            Ok(Expression::Literal(value))
+        }
         Expression::Literal(value) if has_limits => assign(value, target).map(Expression::Literal),
         other => Ok(other),
+    }
+}
+
+/// Whether the text of a value depends on settings.
+pub(super) fn is_shown_by_settings(value: &Value) -> bool {
+    match value {
+        Value::Date(_) | Value::Timestamp(_) | Value::TimestampTz(_) | Value::Interval(_) => true,
+        Value::Packed(packed) => matches!(packed.packed_type(), PackedType::Range(_)),
+        _ => false,
     }
 }
 

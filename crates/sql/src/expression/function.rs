@@ -1,5 +1,6 @@
 //! Functions of the OLTP path: their names, arguments and results.
 
+use super::array_assignment;
 use super::array_function::{self, ArrayFunction};
 use super::bind::{Bound, Typed, convert, elsewhere, type_name};
 use super::library::Volatility;
@@ -222,7 +223,8 @@ pub(super) fn bind_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr
     if library::is_set(name) {
         return elsewhere(format!("the set-returning function {name}"));
     }
-    if let Some(of_arrays) = array_function::call(binder, name, arguments) {
+    let assignment = array_assignment::call(binder, name, arguments);
+    if let Some(of_arrays) = assignment.or_else(|| array_function::call(binder, name, arguments)) {
         return of_arrays;
     }
     if !is_known(name, arguments.len()) {
@@ -366,8 +368,11 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
                 Ok(pair) => pair,
                 Err(_) => return elsewhere("nullif"),
             };
-            let data_type = nullif_type(first.data_type, second.data_type);
+            let mut data_type = nullif_type(first.data_type, second.data_type);
             let pair = binder.comparable(first.clone(), second, "=")?;
+            if let (None, Some(found)) = (first.data_type, binder.number_found(&pair.0)) {
+                data_type = found;
+            }
             let first = match first.data_type {
                 Some(known) if family(known) == family(data_type) => first.expression,
                 Some(_) => convert(first, data_type)?,

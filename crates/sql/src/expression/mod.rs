@@ -4,10 +4,13 @@
 //! operator already have types that it takes: casts are explicit nodes. AND and OR are flat lists, so that long
 //! chains are no deep trees.
 
+mod alternatives;
 mod array;
+mod array_assignment;
 mod array_function;
 pub(crate) mod bind;
 pub(crate) mod clause_order;
+pub(crate) mod cost;
 pub(crate) mod document;
 pub(crate) mod evaluate;
 pub(crate) mod fold;

@@ -475,7 +475,7 @@ impl Binder<'_> {
         for item in &items {
             common = match (common, item.data_type) {
                 (Some(left), Some(right)) => {
-                    let both = common_type(left, right);
+                    let both = compared_type(left, right);
                     Some(both.ok_or_else(|| no_operator(&operand, "=", item))?)
                 }
                 (known, other) => known.or(other),

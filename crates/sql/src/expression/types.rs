@@ -201,6 +201,32 @@ pub(crate) fn alternative_type(left: DataType, right: DataType) -> Option<DataTy
     }
 }
 
+/// The category of a type, as PostgreSQL's `pg_type.typcategory` has it: alternatives of two categories cannot be matched, those of one
+/// may lack a conversion.
+pub(crate) fn category(data_type: DataType) -> char {
+    match data_type {
+        DataType::System(SystemType::Char) => return 'Z',
+        DataType::System(SystemType::JsonPath) => return 'U',
+        DataType::System(SystemType::Row(_)) => return 'P',
+        _ => {}
+    }
+    match family(data_type) {
+        Family::Boolean => 'B',
+        Family::SmallInt | Family::Integer | Family::BigInt => 'N',
+        Family::Numeric | Family::Number | Family::Real | Family::DoublePrecision => 'N',
+        Family::Text | Family::Char => 'S',
+        Family::Date | Family::Timestamp | Family::TimestampTz | Family::Time => 'D',
+        Family::Interval => 'T',
+        Family::Bytea | Family::Uuid | Family::Json | Family::Jsonb => 'U',
+        Family::Packed(PackedType::TimeTz) => 'D',
+        Family::Packed(PackedType::Inet | PackedType::Cidr) => 'I',
+        Family::Packed(PackedType::Range(_)) => 'R',
+        Family::Packed(PackedType::Bit(_) | PackedType::Varbit(_)) => 'V',
+        Family::Enum(_) => 'E',
+        Family::List(_) => 'A',
+    }
+}
+
 /// Whether values of `from` serve as values of `to` without a conversion.
 pub(crate) fn same_representation(from: DataType, to: DataType) -> bool {
     match (family(from), family(to)) {
@@ -234,6 +260,11 @@ pub(crate) fn assignable(from: DataType, to: DataType) -> bool {
         || is_number_of_object(from) && target == Family::Integer
         || (from.is_document() && to.is_document())
         || matches!((source, target), (Family::Packed(from), Family::Packed(to)) if from.is_network() && to.is_network())
+}
+
+/// Whether values are numbers that are rounded.
+pub(crate) fn is_float(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Real | DataType::DoublePrecision)
 }
 
 /// Whether values are numbers of objects.

@@ -9,7 +9,7 @@
 //! whether the argument was narrow or wide, which `narrow.rs` relies on.
 
 use super::error::external;
-use super::interval_aggregate::{self, INTERVAL, IntervalSum};
+use super::interval_aggregate::{self, INTERVAL};
 use super::number_aggregate::{self, NUMBER, Told};
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::array::{
@@ -226,7 +226,7 @@ impl AggregateUDFImpl for ExactAggregate {
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
         let Some(shape) = self.shape(args.input_fields[0].data_type()) else {
             if *args.input_fields[0].data_type() == INTERVAL {
-                return Ok(interval_aggregate::state_fields(args.name));
+                return Ok(interval_aggregate::state_fields(args.name, args.is_distinct));
             }
             if *args.input_fields[0].data_type() == NUMBER {
                 return Ok(number_aggregate::state_fields(args.name, args.is_distinct));
@@ -250,11 +250,7 @@ impl AggregateUDFImpl for ExactAggregate {
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match self.shape(args.expr_fields[0].data_type()) {
             None if *args.expr_fields[0].data_type() == INTERVAL => {
-                if args.is_distinct {
-                    let message = format!("{} of distinct intervals", self.name());
-                    return Err(external(crate::name::not_supported(&message)));
-                }
-                Ok(Box::new(IntervalSum::new(self.kind == ExactKind::Average)))
+                Ok(interval_aggregate::accumulator(self.kind == ExactKind::Average, args.is_distinct))
             }
             None if *args.expr_fields[0].data_type() == NUMBER => {
                 Ok(number_aggregate::accumulator(self.told(), args.is_distinct))

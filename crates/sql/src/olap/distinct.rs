@@ -5,6 +5,7 @@
 
 use super::kept_above;
 use super::null_keys;
+use super::opaque_equal::OpaqueEqualities;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
@@ -13,7 +14,8 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// DataFusion's rules, of which one leaves sums of integers alone and another what is sorted by, with those of [`null_keys`] around them.
+/// DataFusion's rules, of which one leaves sums of integers alone and another what is sorted by, with those of [`null_keys`] around them and
+/// [`OpaqueEqualities`] behind them.
 pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let ours = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
         "single_distinct_aggregation_to_group_by" => {
@@ -22,7 +24,10 @@ pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         "eliminate_duplicated_expr" => Arc::new(Unless { is_kept: sorts, stock: rule }) as _,
         _ => rule,
     };
-    kept_above::around(null_keys::around(Optimizer::new().rules.into_iter().map(ours).collect()))
+    let mut rules =
+        kept_above::around(null_keys::around(Optimizer::new().rules.into_iter().map(ours).collect()));
+    rules.push(Arc::new(OpaqueEqualities));
+    rules
 }
 
 /// A rule that leaves some plans as they are.

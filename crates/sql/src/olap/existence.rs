@@ -13,9 +13,10 @@
 //! (`correlation`). Comparisons with ANY and ALL are in `quantified_subquery`.
 //!
 //! Subqueries in the arguments of aggregates are computed by a projection below, those in the condition of an inner join by
-//! a filter above.
+//! a filter above, those in the condition of an outer join and in operands of others as `lifted` says.
 
 use super::correlation::{Role, as_subquery, has_subquery, is_pulled_up};
+use super::lifted;
 use super::quantified_subquery::{self, Extremes};
 use super::written;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -38,24 +39,34 @@ const ARGUMENT: &str = "\0argument ";
 
 /// The plan with scalar subqueries in place of the others, but for conditions.
 pub(super) fn as_values(plan: LogicalPlan, extremes: &Extremes) -> Result<LogicalPlan> {
+    let settle = |node: LogicalPlan| settled(node, extremes);
     let rewritten = plan.transform_up_with_subqueries(|node| {
         Ok(match node {
-            LogicalPlan::Projection(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_) => {
-                Transformed::yes(values(node, extremes)?)
-            }
-            LogicalPlan::Aggregate(_) => match values(node, extremes)? {
-                LogicalPlan::Aggregate(aggregate) => Transformed::yes(computed_below(aggregate)?),
-                other => Transformed::yes(other),
-            },
-            LogicalPlan::Filter(filter) => Transformed::yes(LogicalPlan::Filter(filtered(filter, extremes)?)),
+            LogicalPlan::Projection(_)
+            | LogicalPlan::Window(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Filter(_) => Transformed::yes(lifted::operands(node, &settle)?),
             LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
-                Transformed::yes(filtered_above(join, extremes)?)
+                Transformed::yes(filtered_above(join, &settle)?)
             }
-            LogicalPlan::Join(_) => Transformed::yes(values(node, extremes)?),
+            LogicalPlan::Join(join) => Transformed::yes(lifted::sides(join, &settle)?),
             other => Transformed::no(other),
         })
     })?;
     Ok(rewritten.data)
+}
+
+/// A node in whose expressions each subquery can be computed where it stands.
+fn settled(node: LogicalPlan, extremes: &Extremes) -> Result<LogicalPlan> {
+    match node {
+        LogicalPlan::Aggregate(_) => match values(node, extremes)? {
+            LogicalPlan::Aggregate(aggregate) => computed_below(aggregate),
+            other => Ok(other),
+        },
+        LogicalPlan::Filter(filter) => Ok(LogicalPlan::Filter(filtered(filter, extremes)?)),
+        other => values(other, extremes),
+    }
 }
 
 /// A node whose expressions are values.
@@ -268,7 +279,10 @@ fn computed_below(aggregate: Aggregate) -> Result<LogicalPlan> {
 }
 
 /// The join with those of its conditions that have subqueries above it.
-fn filtered_above(mut join: Join, extremes: &Extremes) -> Result<LogicalPlan> {
+fn filtered_above(
+    mut join: Join,
+    settle: &dyn Fn(LogicalPlan) -> Result<LogicalPlan>,
+) -> Result<LogicalPlan> {
     let mut above = Vec::new();
     let mut within = Vec::new();
     for term in join.filter.take().map(split_conjunction_owned).unwrap_or_default() {
@@ -279,7 +293,7 @@ fn filtered_above(mut join: Join, extremes: &Extremes) -> Result<LogicalPlan> {
         None => Ok(LogicalPlan::Join(join)),
         Some(predicate) => {
             let filter = Filter::try_new(predicate, Arc::new(LogicalPlan::Join(join)))?;
-            Ok(LogicalPlan::Filter(filtered(filter, extremes)?))
+            lifted::operands(LogicalPlan::Filter(filter), settle)
         }
     }
 }

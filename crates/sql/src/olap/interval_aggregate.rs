@@ -7,7 +7,7 @@ use super::arrow::arrow_interval;
 use super::error::external;
 use ankerdb_engine::{Error, Interval, SqlState, Value};
 use datafusion::arrow::array::types::IntervalMonthDayNano;
-use datafusion::arrow::array::{ArrayRef, AsArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, PrimitiveArray};
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Field, FieldRef, Int64Type, IntervalMonthDayNanoType, IntervalUnit,
 };
@@ -16,6 +16,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::Accumulator;
 use datafusion::logical_expr::utils::format_state_name;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The type of intervals.
@@ -23,8 +24,20 @@ pub(super) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayN
 
 const NANOSECONDS_TYPE: DataType = DataType::Decimal128(38, 0);
 
-/// What partial sums are kept in: months, days, nanoseconds, and how many intervals.
-pub(super) fn state_fields(name: &str) -> Vec<FieldRef> {
+/// The accumulator of the sum, or the average, of one group.
+pub(super) fn accumulator(is_average: bool, is_distinct: bool) -> Box<dyn Accumulator> {
+    match is_distinct {
+        true => Box::new(DistinctIntervals { is_average, seen: HashMap::new() }),
+        false => Box::new(IntervalSum::new(is_average)),
+    }
+}
+
+/// What partial sums are kept in: months, days, nanoseconds, and how many intervals; of different ones, these.
+pub(super) fn state_fields(name: &str, is_distinct: bool) -> Vec<FieldRef> {
+    if is_distinct {
+        let list = DataType::new_list(INTERVAL, true);
+        return vec![Arc::new(Field::new(format_state_name(name, "distinct"), list, true))];
+    }
     let field = |part: &str, data_type| Arc::new(Field::new(format_state_name(name, part), data_type, false));
     vec![
         field("months", DataType::Int64),
@@ -45,7 +58,7 @@ pub(super) struct IntervalSum {
 }
 
 impl IntervalSum {
-    pub(super) fn new(is_average: bool) -> IntervalSum {
+    fn new(is_average: bool) -> IntervalSum {
         IntervalSum { is_average, ..IntervalSum::default() }
     }
 
@@ -121,6 +134,44 @@ impl Accumulator for IntervalSum {
 
     fn size(&self) -> usize {
         size_of_val(self)
+    }
+}
+
+/// The sum of the different intervals of one group. Those that are equal are as long as each other; the first of them counts.
+#[derive(Debug)]
+struct DistinctIntervals {
+    is_average: bool,
+    /// By their lengths.
+    seen: HashMap<i128, IntervalMonthDayNano>,
+}
+
+impl Accumulator for DistinctIntervals {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for interval in values[0].as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
+            self.seen.entry(span(interval)).or_insert(interval);
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let seen: PrimitiveArray<IntervalMonthDayNanoType> = self.seen.values().copied().map(Some).collect();
+        let mut sum = IntervalSum::new(self.is_average);
+        sum.update_batch(&[Arc::new(seen)])?;
+        sum.evaluate()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let seen = self.seen.values().map(|interval| ScalarValue::IntervalMonthDayNano(Some(*interval)));
+        let seen = ScalarValue::new_list_nullable(&seen.collect::<Vec<_>>(), &INTERVAL);
+        Ok(vec![ScalarValue::List(seen)])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        states[0].as_list::<i32>().iter().flatten().try_for_each(|seen| self.update_batch(&[seen]))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.seen.capacity() * size_of::<(i128, IntervalMonthDayNano)>()
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::arrow::UTC;
 use super::arrow::{computed_type, wide_type};
+use super::cells;
 use super::computed_limits;
 use super::dependent;
 use super::error::external;
@@ -174,7 +175,12 @@ pub(super) fn relational(
     let planner = SqlToRel::new_with_options(&names, options);
     let fields = super::parameter::fields(declared);
     let mut context = PlannerContext::new().with_prepare_param_data_types(fields);
-    let planned = planner.sql_statement_to_plan_with_context(query.clone(), &mut context);
+    let planned = match planner.sql_statement_to_plan_with_context(query.clone(), &mut context) {
+        Err(error) if cells::are_refused(&error) => {
+            planner.sql_statement_to_plan_with_context(cells::as_calls(query.clone()), &mut context)
+        }
+        planned => planned,
+    };
     planned.map_err(|error| match (error.find_root(), names.unknown.take()) {
         // Of an unknown function it is not known whether it is an aggregate.
         (DataFusionError::Plan(_), Some(name)) => {
@@ -480,12 +486,15 @@ fn system_type(system: SystemType) -> FieldRef {
 /// `numeric` without precision and scale.
 pub(crate) const UNCONSTRAINED_NUMERIC: ArrowType = ArrowType::LargeBinary;
 
+/// The least number of fractional digits that a parameter has beside a numeric.
+pub(crate) const PARAMETER_SCALE: u8 = 10;
+
 /// What a client is told about a parameter of this type.
 pub(crate) fn parameter_type(arrow: &ArrowType) -> ankerdb_engine::DataType {
     match sql_type(arrow) {
         // The value's own scale counts, not that of the column it is compared with.
         ankerdb_engine::DataType::Numeric { scale, .. } => {
-            ankerdb_engine::DataType::Numeric { precision: 38, scale: scale.max(10) }
+            ankerdb_engine::DataType::Numeric { precision: 38, scale: scale.max(PARAMETER_SCALE) }
         }
         other => other,
     }

@@ -6,6 +6,7 @@
 //! join ahead, for rows that the other side may not ask for.)
 
 use super::apart::SortAboveUnions;
+use super::guessed_bounds::GuessedBounds;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
@@ -23,14 +24,20 @@ use std::sync::Arc;
 #[derive(Debug)]
 struct ComputeAboveFilters;
 
-/// DataFusion's rules, with this one in place of its counterpart, behind what they must not look through.
+/// DataFusion's rules, with this one in place of its counterpart, behind what they must not look through, and without those that push
+/// filters: all that can be pushed has been pushed in the logical plan, scans take none, and they tell columns by their names, which
+/// both sides of a join can have (`t RIGHT JOIN u ... WHERE t.id + 1 IS NOT NULL` became a condition of `u.id`).
 pub(super) fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let ours = |rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>| match rule.name() {
         "ProjectionPushdown" => Arc::new(ComputeAboveFilters) as _,
         _ => rule,
     };
-    let mut rules: Vec<_> = PhysicalOptimizer::new().rules.into_iter().map(ours).collect();
+    let pushes =
+        |rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>| rule.name().starts_with("FilterPushdown");
+    let stock = PhysicalOptimizer::new().rules.into_iter().filter(|rule| !pushes(rule));
+    let mut rules: Vec<_> = stock.map(ours).collect();
     rules.insert(0, Arc::new(SortAboveUnions));
+    rules.insert(0, Arc::new(GuessedBounds));
     rules
 }
 

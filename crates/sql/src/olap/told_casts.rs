@@ -3,13 +3,14 @@
 //! A plan of DataFusion's has each of its expressions by a name, and `a::text` has the name of `a`: of `sum(a)` and `sum(a::bigint)`
 //! there would be one, and `GROUP BY a, a::text` would group by the first alone. So where an operand is cast to several types, or
 //! is also used without a cast, its casts go through the planner within a call that says the type as well.
-//! [`typing`](super::typing) takes the call off again.
+//! [`typing`](super::typing) takes the call off again. So do all casts of a query that groups: by its name `GROUP BY a::date` would be grouped
+//! by `a`, and if that is a key, the planner adds all columns of the table, which a key determines and its date does not.
 //!
 //! Also the columns of a recursion: there the planner adds casts of its own, which are not what was written.
 
 use super::spelling::calls;
 use crate::visit::{Work, visit, visit_expressions};
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement, Value};
+use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Query, SelectItem, SetExpr, Statement, Value};
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
 use std::ops::ControlFlow;
@@ -42,7 +43,10 @@ pub(super) fn told(mut query: Statement) -> Statement {
         }
         ControlFlow::<()>::Continue(())
     });
-    operands.retain(|_, uses| uses.types.len() > 1 || (uses.casts > 0 && uses.all > uses.casts));
+    let mut groups = Groups(false);
+    visit(&mut query, &mut groups);
+    let is_mistaken = |uses: &Uses| groups.0 || uses.types.len() > 1 || uses.all > uses.casts;
+    operands.retain(|_, uses| uses.casts > 0 && is_mistaken(uses));
     if !operands.is_empty() {
         visit(&mut query, &mut Casts { operands });
     }
@@ -56,6 +60,24 @@ struct Uses {
     all: usize,
     casts: usize,
     types: HashSet<String>,
+}
+
+/// Whether anything is grouped.
+struct Groups(bool);
+
+impl Work for Groups {
+    fn query(&mut self, query: &mut Query) {
+        let mut bodies = vec![query.body.as_ref()];
+        while let Some(body) = bodies.pop() {
+            match body {
+                SetExpr::Select(select) => {
+                    self.0 |= !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+                }
+                SetExpr::SetOperation { left, right, .. } => bodies.extend([left.as_ref(), right.as_ref()]),
+                _ => {}
+            }
+        }
+    }
 }
 
 struct Casts {

@@ -6,6 +6,7 @@
 //! [`typing`](super::typing) puts what they mean in their place. None of them is left then.
 
 use super::arrow::{computed_type, wide_type};
+use super::cells::CELL;
 use super::error::external;
 use super::quantified;
 use super::sets;
@@ -169,6 +170,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         TIES => (TIES, Rough::Count),
         FRAME => (FRAME, Rough::Boolean),
         CAST => (CAST, Rough::First),
+        CELL => (CELL, Rough::Second),
         OVERLAP => (OVERLAP, Rough::Boolean),
         NEGATED => (NEGATED, Rough::Number),
         POSITIVE => (POSITIVE, Rough::Number),
@@ -236,6 +238,8 @@ enum Rough {
     Difference,
     /// The type of the first argument.
     First,
+    /// The type of the second argument.
+    Second,
     /// The type of the first argument that has one.
     Argument,
     /// A list of what the first argument that has a type is.
@@ -305,6 +309,7 @@ impl ScalarUDFImpl for Written {
             Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
             Rough::Number | Rough::Difference => number(arguments),
             Rough::First => arguments[0].clone(),
+            Rough::Second => arguments[1].clone(),
             Rough::Argument => known().unwrap_or(DataType::Utf8),
             Rough::ListOfArgument => DataType::new_list(known().unwrap_or(DataType::Utf8View), true),
             Rough::NumberArgument => known().unwrap_or(DataType::Float64),

@@ -6,6 +6,7 @@
 //! becomes a way for each of them.
 
 use super::derivation::{computed_key, conjuncts, is_implied};
+use crate::expression::cost::cheapest_first;
 use crate::expression::types::{Family, family, same_representation};
 use crate::expression::{Comparison, Expression, Quantifier, document};
 use ankerdb_engine::{Catalog, DataType, Direction, Index, IndexKind, IndexPosition, Table};
@@ -292,6 +293,7 @@ fn any_of(
 }
 
 fn join(mut conjuncts: Vec<Expression>) -> Option<Expression> {
+    cheapest_first(&mut conjuncts);
     match conjuncts.len() {
         0 | 1 => conjuncts.pop(),
         _ => Some(Expression::And(conjuncts)),

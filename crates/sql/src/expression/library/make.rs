@@ -35,6 +35,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("isfinite", &[Date], Boolean, is_finite),
     entry("isfinite", &[DataType::TIMESTAMP], Boolean, is_finite),
     entry("isfinite", &[DataType::TIMESTAMPTZ], Boolean, is_finite),
+    entry("isfinite", &[DataType::INTERVAL], Boolean, is_finite),
     entry(
         "overlaps",
         &[DataType::TIMESTAMP, DataType::TIMESTAMP, DataType::TIMESTAMP, DataType::TIMESTAMP],
@@ -141,6 +142,7 @@ fn is_finite(values: &[Value], _: &Interrupt) -> Result<Value> {
     match values {
         [Value::Date(days)] => Ok(Value::Boolean(!is_infinite_date(*days))),
         [Value::Timestamp(moment) | Value::TimestampTz(moment)] => Ok(Value::Boolean(!is_infinite(*moment))),
+        [Value::Interval(_)] => Ok(Value::Boolean(true)),
         _ => Err(wrong_argument()),
     }
 }

@@ -14,7 +14,7 @@ use ankerdb_engine::{DataType, PackedType};
 use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{AggregateFunction, Case};
+use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams, Case};
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 
 const INET: DataType = DataType::Packed(PackedType::Inet);
@@ -66,8 +66,9 @@ impl Reader<'_, '_> {
             **filter = self.emitter().emit(condition)?;
         }
         for order in &mut typed.params.order_by {
-            order.expr = keyed::ordered(self.emitted(&order.expr)?, self.schema)?;
+            order.expr = self.emitted(&order.expr)?;
         }
+        typed.params.order_by = keyed::sorted(std::mem::take(&mut typed.params.order_by), self.schema)?;
         // What is told apart is sorted for it.
         let is_list = matches!(typed.func.name(), "string_agg" | "array_agg");
         if let (true, true, [argument, ..]) = (is_list, typed.params.distinct, typed.params.args.as_slice())
@@ -75,10 +76,8 @@ impl Reader<'_, '_> {
         {
             return Err(external(not_supported("array_agg(DISTINCT ...) of numerics of any length")));
         }
-        if let (true, true, [first, ..]) = (is_list, typed.params.distinct, typed.params.args.as_slice())
-            && typed.params.order_by.is_empty()
-        {
-            typed.params.order_by.push(first.clone().sort(true, false));
+        if is_list && typed.params.distinct {
+            self.sort_different(&mut typed.params)?;
         }
         if let Some(filter) = &typed.params.filter {
             self.compute_only_where(filter, &mut typed.params.args)?;
@@ -87,7 +86,8 @@ impl Reader<'_, '_> {
             && typed.func.name() == "count"
             && let [argument] = typed.params.args.as_mut_slice()
         {
-            *argument = counted(keyed::ordered(argument.clone(), self.schema)?, self.schema)?;
+            let key = keyed::with_one_zero(keyed::ordered(argument.clone(), self.schema)?, self.schema)?;
+            *argument = counted(key, self.schema)?;
         }
         if let (true, [argument]) = (typed.params.distinct, typed.params.args.as_slice())
             && number_aggregate::is_number(&argument.to_field(self.schema.as_ref())?.1)
@@ -98,6 +98,20 @@ impl Reader<'_, '_> {
             typed.params.distinct = false;
         }
         Ok(Expr::AggregateFunction(typed))
+    }
+
+    /// Lets an aggregate of different items find those that are equal beside each other.
+    fn sort_different(&self, params: &mut AggregateFunctionParams) -> Result<()> {
+        let [item, ..] = params.args.as_mut_slice() else { return Ok(()) };
+        let one_zero = keyed::with_one_zero(item.clone(), self.schema)?;
+        for order in params.order_by.iter_mut().filter(|order| order.expr == *item) {
+            order.expr = one_zero.clone();
+        }
+        *item = one_zero.clone();
+        if params.order_by.is_empty() {
+            params.order_by.push(one_zero.sort(true, false));
+        }
+        Ok(())
     }
 
     /// Times that are added up are intervals since midnight.

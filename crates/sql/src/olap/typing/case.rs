@@ -12,7 +12,13 @@ use datafusion::logical_expr::{Expr, Operator};
 impl Reader<'_, '_> {
     pub(super) fn case(&mut self, case: &Case) -> Result<Operand> {
         let mut conditions = Vec::with_capacity(case.when_then_expr.len());
-        let subject = case.expr.as_ref().map(|subject| self.read(subject)).transpose()?;
+        let subject = match &case.expr {
+            Some(subject) => Some(match self.read(subject)? {
+                Operand::Typed(typed) => Operand::Typed(self.binder().case_operand(typed).map_err(refused)?),
+                foreign => foreign,
+            }),
+            None => None,
+        };
         for (when, _) in &case.when_then_expr {
             conditions.push(match &subject {
                 None => self.condition(when, "CASE/WHEN")?,

@@ -1,14 +1,19 @@
 //! Constants that tell their types, in the typing pass.
 
 use super::read::{Operand, Reader, is_list_type};
-use crate::expression::{Expression, Typed};
+use super::refused;
+use crate::expression::types::numeric;
+use crate::expression::{Expression, Typed, fold};
 use crate::olap::arrow::wide_type;
+use crate::olap::error::external;
+use crate::olap::planner::PARAMETER_SCALE;
 use crate::olap::value::with_type;
 use ankerdb_engine::{DataType, Value};
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::common::metadata::FieldMetadata;
-use datafusion::logical_expr::Expr;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, Operator};
 
 /// A constant that tells its type.
 pub(super) fn with_told_type(constant: ScalarValue, data_type: DataType) -> Expr {
@@ -17,6 +22,54 @@ pub(super) fn with_told_type(constant: ScalarValue, data_type: DataType) -> Expr
 }
 
 impl Reader<'_, '_> {
+    /// What is computed of a NULL, which tells its type where it is NULL itself.
+    pub(super) fn with_type_told(&mut self, typed: Typed) -> Result<Operand> {
+        let Some(data_type) = typed.data_type else { return Ok(Operand::Typed(typed)) };
+        match fold(typed.expression.clone()).map_err(external)? {
+            Expression::Literal(Value::Null) if !is_list_type(Some(data_type)) => {
+                let null = with_told_type(ScalarValue::try_from(wide_type(data_type))?, data_type);
+                Ok(Operand::Typed(Typed::new(self.column(null), data_type)))
+            }
+            _ => Ok(Operand::Typed(typed)),
+        }
+    }
+
+    /// A parameter whose type was not known when it was read, with the type that it has been found to have.
+    pub(super) fn as_found(&mut self, typed: Typed) -> Typed {
+        match typed {
+            Typed { expression: Expression::Parameter(position), data_type: None } => {
+                let data_type = self.typing.parameters.mention(position);
+                Typed { expression: Expression::Parameter(position), data_type }
+            }
+            other => other,
+        }
+    }
+
+    /// The operands of arithmetic. A parameter beside a numeric has as many fractional digits as parameters are told to have, and so has what
+    /// is computed of it.
+    pub(super) fn with_digits(&mut self, op: Operator, left: Typed, right: Typed) -> Result<(Typed, Typed)> {
+        use Operator::{Divide, Minus, Modulo, Multiply, Plus};
+        if !matches!(op, Plus | Minus | Multiply | Divide | Modulo) {
+            return Ok((left, right));
+        }
+        let scale = |known: &Typed| match known.data_type {
+            Some(DataType::Numeric { scale, .. }) => Some(scale.max(PARAMETER_SCALE)),
+            _ => None,
+        };
+        let is_untyped =
+            |typed: &Typed| typed.data_type.is_none() && matches!(typed.expression, Expression::Parameter(_));
+        let mut resolved = |typed: Typed, scale: u8| -> Result<Typed> {
+            let data_type = numeric(scale);
+            let expression = self.binder().resolve(typed, data_type).map_err(refused)?;
+            Ok(Typed::new(expression, data_type))
+        };
+        Ok(match (scale(&left), scale(&right)) {
+            (Some(scale), None) if is_untyped(&right) => (left, resolved(right, scale)?),
+            (None, Some(scale)) if is_untyped(&left) => (resolved(left, scale)?, right),
+            _ => (left, right),
+        })
+    }
+
     /// A NULL that has its type, so that what is made of it is NULL.
     pub(super) fn as_null(&self, operand: Operand) -> Operand {
         match self.as_constant(operand.clone()) {

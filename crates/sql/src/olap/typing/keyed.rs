@@ -18,13 +18,14 @@ use crate::expression::{Function, Temporal, document};
 use crate::olap::error::external;
 use crate::olap::list_order;
 use ankerdb_engine::{DataType, PackedType};
-use datafusion::arrow::datatypes::Field;
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::{Column, DFSchemaRef, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::expr_fn::first_value;
 use datafusion::logical_expr::expr::{GroupingSet, Sort};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, when,
+    Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
+    binary_expr, lit, when,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -114,8 +115,27 @@ fn check_equality(field: &Field) -> Result<()> {
 }
 
 /// The sort keys by their keys.
-pub(super) fn sorted(sorts: Vec<Sort>, schema: &DFSchemaRef) -> Result<Vec<Sort>> {
-    sorts.into_iter().map(|sort| Ok(Sort { expr: ordered(sort.expr, schema)?, ..sort })).collect()
+pub(super) fn sorted(mut sorts: Vec<Sort>, schema: &DFSchemaRef) -> Result<Vec<Sort>> {
+    for sort in &mut sorts {
+        sort.expr = ordered(std::mem::take(&mut sort.expr), schema)?;
+    }
+    // What is equal by the last one comes in any order.
+    if let Some((_, before)) = sorts.split_last_mut() {
+        for sort in before {
+            sort.expr = with_one_zero(std::mem::take(&mut sort.expr), schema)?;
+        }
+    }
+    Ok(sorts)
+}
+
+/// A number in which zeros of both signs are one: they are equal, but not to the order in which Arrow puts them. Other values as they are.
+pub(super) fn with_one_zero(expression: Expr, schema: &DFSchemaRef) -> Result<Expr> {
+    let zero = match expression.get_type(schema.as_ref())? {
+        ArrowType::Float64 => lit(0.0f64),
+        ArrowType::Float32 => lit(0.0f32),
+        _ => return Ok(expression),
+    };
+    Ok(binary_expr(expression, Operator::Plus, zero))
 }
 
 /// The columns that a join compares, by their keys.
@@ -236,8 +256,11 @@ pub(super) fn grouped(plan: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
             let schema = on.input.schema().clone();
             let keys = std::mem::take(&mut on.on_expr).into_iter();
-            on.on_expr = keys.map(|key| ordered(key, &schema)).collect::<Result<_>>()?;
-            on.sort_expr = on.sort_expr.map(|sorts| sorted(sorts, &schema)).transpose()?;
+            let key = |key: Expr| with_one_zero(ordered(key, &schema)?, &schema);
+            on.on_expr = keys.map(key).collect::<Result<_>>()?;
+            for sort in on.sort_expr.iter_mut().flatten() {
+                sort.expr = key(std::mem::take(&mut sort.expr))?;
+            }
             Ok(LogicalPlan::Distinct(Distinct::On(on)))
         }
         other => Ok(other),

@@ -132,16 +132,16 @@ impl Reader<'_, '_> {
     /// The operands, one of which is an array, as arrays of its type.
     ///
     /// # Errors
-    /// 42804 for arrays of different types, and for values that are none.
+    /// 42846 for arrays of different types, 42804 for values that are none.
     pub(super) fn as_one_list(&mut self, operands: Vec<Operand>, what: &str) -> Result<Vec<Expr>> {
         let mut common: Option<ListType> = None;
         for operand in &operands {
             let Operand::Foreign(list) = operand else { continue };
             let Ok(list) = self.list_type(list)? else { continue };
             if let Some(common) = common.filter(|common| *common != list) {
-                let (left, right) = (SystemType::List(common), SystemType::List(list));
-                let message = format!("{what} types {left} and {right} cannot be matched");
-                return Err(external(Error::new(SqlState::DatatypeMismatch, message)));
+                let (known, list) = (SystemType::List(common), SystemType::List(list));
+                let message = format!("{what} could not convert type {list} to {known}");
+                return Err(external(Error::new(SqlState::CannotCoerce, message)));
             }
             common = Some(list);
         }

@@ -40,14 +40,17 @@ use super::sets::SetRows;
 use crate::expression::{Parameters, Refusal, fold};
 use ankerdb_engine::{DataType, Error};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Distinct, Expr, Join, LogicalPlan, LogicalPlanBuilder, Projection, ScalarUDF, Subquery, Values, cast,
+    Distinct, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Projection, ScalarUDF, Subquery,
+    Values, cast,
 };
 use read::Reader;
 use std::sync::Arc;
@@ -254,8 +257,35 @@ impl Typing<'_> {
                 row.push(expression);
             }
         }
+        told_alike(&mut rows, width)?;
         LogicalPlanBuilder::values(rows)?.build()
     }
+}
+
+/// Lets the cells of each column tell the same type, as DataFusion wants it: that which all of them tell but NULLs, or none.
+fn told_alike(rows: &mut [Vec<Expr>], width: usize) -> Result<()> {
+    let schema = DFSchema::empty();
+    let is_null = |cell: &Expr| matches!(cell, Expr::Literal(value, _) if value.is_null());
+    for position in 0..width {
+        let told = |row: &Vec<Expr>| row[position].metadata(&schema);
+        let all = rows.iter().map(told).collect::<Result<Vec<_>>>()?;
+        if all.windows(2).all(|pair| pair[0] == pair[1]) {
+            continue;
+        }
+        let known = rows.iter().zip(&all).filter(|(row, _)| !is_null(&row[position]));
+        let mut known = known.map(|(_, told)| told);
+        let first = known.next().unwrap_or(&all[0]);
+        let common = if known.all(|other| other == first) { first.clone() } else { FieldMetadata::default() };
+        for (row, told) in rows.iter_mut().zip(&all).filter(|(_, told)| **told != common) {
+            let cell = std::mem::replace(&mut row[position], Expr::Literal(ScalarValue::Null, None));
+            row[position] = match cell {
+                Expr::Literal(value, _) => Expr::Literal(value, (!common.is_empty()).then(|| common.clone())),
+                other if common.is_empty() && !told.is_empty() => coalesce(vec![other]),
+                other => other,
+            };
+        }
+    }
+    Ok(())
 }
 
 /// The query with texts for columns that have no type.

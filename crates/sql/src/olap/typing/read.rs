@@ -13,6 +13,7 @@ use crate::expression::{
 };
 use crate::name::not_supported;
 use crate::olap::arrow::wide_type;
+use crate::olap::cells::CELL;
 use crate::olap::error::external;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
 use crate::olap::quantified;
@@ -285,7 +286,7 @@ impl<'r, 't> Reader<'r, 't> {
         Ok(Operand::Typed(Typed::new(self.column(expression), data_type)))
     }
 
-    fn column(&mut self, leaf: Expr) -> Expression {
+    pub(super) fn column(&mut self, leaf: Expr) -> Expression {
         self.leaves.push(leaf);
         Expression::Column(self.leaves.len() - 1)
     }
@@ -382,6 +383,7 @@ impl<'r, 't> Reader<'r, 't> {
                 return self.leaf(native);
             }
         };
+        let (left, right) = self.with_digits(op, left, right)?;
         let (raw_left, raw_right) = (left.clone(), right.clone());
         let mut binder = self.binder();
         let bound = match op {
@@ -402,6 +404,7 @@ impl<'r, 't> Reader<'r, 't> {
             _ => Err(Refusal::Elsewhere(format!("the operator {op}"))),
         };
         match bound {
+            Ok(typed) if is_null(&raw_left) || is_null(&raw_right) => self.with_type_told(typed),
             Ok(typed) => Ok(Operand::Typed(typed)),
             Err(Refusal::Failed(error)) => Err(external(error)),
             Err(Refusal::Elsewhere(_)) => {
@@ -488,7 +491,7 @@ impl<'r, 't> Reader<'r, 't> {
             return self.quantified(comparison, quantifier, call).map(Some);
         }
         let done = match (name, call.args.as_slice()) {
-            (CAST, [cast, _]) => self.read(cast),
+            (CAST | CELL, [operand, _]) => self.read(operand),
             (NEGATED, [operand]) => self.negative(operand),
             (POSITIVE, [operand]) => match self.read(operand)? {
                 Operand::Typed(typed) => typed_or_error(self.binder().number_operand("+", typed)),
@@ -556,9 +559,10 @@ impl<'r, 't> Reader<'r, 't> {
         match all_typed(operands) {
             Ok(typed) => {
                 let [value, low, high]: [Typed; 3] = typed.try_into().map_err(|_| no_operands())?;
-                let mut binder = self.binder();
-                let low = binder.compare(Comparison::GreaterOrEqual, value.clone(), low).map_err(refused)?;
-                let high = binder.compare(Comparison::LessOrEqual, value, high).map_err(refused)?;
+                let low = self.binder().compare(Comparison::GreaterOrEqual, value.clone(), low);
+                let low = low.map_err(refused)?;
+                let value = self.as_found(value);
+                let high = self.binder().compare(Comparison::LessOrEqual, value, high).map_err(refused)?;
                 let inside = Expression::And(vec![low.expression, high.expression]);
                 boolean(if between.negated { Expression::Not(Box::new(inside)) } else { inside })
             }
@@ -771,6 +775,10 @@ impl<'r, 't> Reader<'r, 't> {
             (operand, _) => self.emit(operand),
         }
     }
+}
+
+fn is_null(typed: &Typed) -> bool {
+    matches!(typed.expression, Expression::Literal(Value::Null))
 }
 
 /// The operands of a binary operator.

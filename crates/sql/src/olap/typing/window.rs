@@ -47,7 +47,7 @@ impl Reader<'_, '_> {
         }
         self.emitted_all(&mut typed.params.partition_by)?;
         for part in &mut typed.params.partition_by {
-            *part = keyed::ordered(part.clone(), self.schema)?;
+            *part = keyed::with_one_zero(keyed::ordered(part.clone(), self.schema)?, self.schema)?;
         }
         let has_offset = has_offset(&typed.params.window_frame);
         for order in &mut typed.params.order_by {
@@ -59,6 +59,9 @@ impl Reader<'_, '_> {
             if has_offset && order.expr != by {
                 // What is so far before a value is not told by keys.
                 frame = Some(frames::of_keys(&mut typed.params.window_frame, frame.take()));
+            }
+            if !has_offset {
+                order.expr = keyed::with_one_zero(std::mem::take(&mut order.expr), self.schema)?;
             }
         }
         if let Some(filter) = &mut typed.params.filter {

@@ -1,0 +1,67 @@
+//! Rows of VALUES whose cells DataFusion finds no common type for.
+//!
+//! Its planner compares the types of a column's cells as soon as it sees them, before constants have taken the types of what they stand
+//! beside, and refuses `VALUES (true), ('f')` and `VALUES ('{1}'::int[]), (NULL)`. Where it does, the query is planned again with each
+//! cell within a call that has one type for the whole column, the first cell's that has one. [`typing`](super::typing) takes the calls
+//! off and finds the types by PostgreSQL's rules.
+
+use super::spelling::calls;
+use crate::visit::{Work, visit};
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::ast::{Expr, Query, SetExpr, Statement, Value, ValueWithSpan};
+
+/// The function of a cell and of the one whose type the planner is told.
+pub(super) const CELL: &str = "cell of a row";
+
+/// Whether the planner refused the rows of VALUES.
+pub(super) fn are_refused(error: &DataFusionError) -> bool {
+    let DataFusionError::Plan(message) = error.find_root() else { return false };
+    message.starts_with("Inconsistent") && message.contains("across values list")
+}
+
+/// The query with the cells of VALUES as calls.
+pub(super) fn as_calls(mut query: Statement) -> Statement {
+    visit(&mut query, &mut Cells);
+    query
+}
+
+struct Cells;
+
+impl Work for Cells {
+    fn query(&mut self, query: &mut Query) {
+        let mut bodies = vec![query.body.as_mut()];
+        while let Some(body) = bodies.pop() {
+            match body {
+                SetExpr::SetOperation { left, right, .. } => bodies.extend([left.as_mut(), right.as_mut()]),
+                SetExpr::Values(values) => {
+                    wrap(values.rows.iter_mut().map(|row| row.content.as_mut_slice()).collect());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn wrap(mut rows: Vec<&mut [Expr]>) {
+    let width = rows.first().map_or(0, |row| row.len());
+    if rows.iter().any(|row| row.len() != width) {
+        return;
+    }
+    for position in 0..width {
+        let mut cells = rows.iter().map(|row| &row[position]);
+        let Some(told) = cells.clone().find(|cell| has_type(cell)).or_else(|| cells.next()).cloned() else {
+            return;
+        };
+        for row in &mut rows {
+            let cell = row[position].clone();
+            row[position] = calls(CELL, vec![cell, told.clone()], Vec::new());
+        }
+    }
+}
+
+/// Whether the cell has a type of its own.
+fn has_type(cell: &Expr) -> bool {
+    let unknown =
+        |value: &Value| matches!(value, Value::Null | Value::SingleQuotedString(_) | Value::Placeholder(_));
+    !matches!(cell, Expr::Value(ValueWithSpan { value, .. }) if unknown(value))
+}
