@@ -36,6 +36,16 @@ impl SuccessBits {
         SuccessBits { count: bits.len(), bytes }
     }
 
+    /// As many bits as these bytes have.
+    pub(crate) fn of_bytes(bytes: Vec<u8>) -> SuccessBits {
+        SuccessBits { count: bytes.len() * 8, bytes }
+    }
+
+    /// The bits, the lowest of each byte first.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// How many transactions there are.
     pub fn count(&self) -> usize {
         self.count

@@ -5,7 +5,7 @@ use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::member::address::open_member;
 use crate::message::{OrderedBlock, Proposal, ProposedStatement};
-use crate::node::config::{BatchConfig, PartyRole};
+use crate::node::config::{BatchConfig, CONNECTIONS_DEFAULT, PartyRole};
 use crate::node::init::{
     FoundedOrganization, Founding, NetworkTerms, PUBLIC_FILE, join, make_identity, ordering_name,
 };
@@ -219,6 +219,9 @@ pub struct DemoArguments {
     /// How it comes back: from the state of another member, by executing all blocks again, or not
     #[arg(long, default_value = "state", value_parser = ["state", "replay", "none"])]
     recovery: String,
+    /// Over how many connections each organization executes a block
+    #[arg(long, default_value_t = CONNECTIONS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=64))]
+    connections: u32,
 }
 
 impl DemoArguments {
@@ -238,6 +241,7 @@ impl DemoArguments {
                 "none" => RecoveryClass::None,
                 _ => RecoveryClass::FromState,
             },
+            connections: self.connections as usize,
         }
     }
 }

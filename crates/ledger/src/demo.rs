@@ -41,6 +41,8 @@ pub struct DemoSettings {
     pub corrupt: String,
     /// How that comes back.
     pub recovery: RecoveryClass,
+    /// Over how many connections each organization executes a block.
+    pub connections: usize,
 }
 
 /// The three databases of a demonstration or an experiment, started, and a network over them.
@@ -53,6 +55,7 @@ pub struct DemoNetwork {
     pub client: SmallbankClient,
     /// Seeds of the members' keys, by which an organization is opened again.
     seeds: Vec<[u8; 32]>,
+    connections: usize,
 }
 
 /// All three products.
@@ -96,11 +99,12 @@ impl DemoNetwork {
         let mut organizations = Vec::new();
         for (server, keys) in servers.iter().zip(keys) {
             let path = ledger_path(&settings.folder, &server.name().to_lowercase());
-            organizations.push(Organization::found(&path, &genesis, keys, server.member()?)?);
+            let member = server.parallel_member(settings.connections)?;
+            organizations.push(Organization::found(&path, &genesis, keys, member)?);
         }
         let client = SmallbankClient::new(client, genesis.network(), settings.users, settings.zipf, 1);
         let network = LedgerNetwork::new(organizations, ordering, settings.recovery);
-        Ok(DemoNetwork { servers, network, client, seeds })
+        Ok(DemoNetwork { servers, network, client, seeds, connections: settings.connections })
     }
 
     /// Makes Smallbank's tables and fills them. Returns what became of the blocks.
@@ -139,7 +143,7 @@ impl DemoNetwork {
         // Its connection goes later: what it has open would be waited for.
         old.abandon();
         let path = old.path().to_owned();
-        let member = wrap(self.servers[at].member()?);
+        let member = wrap(self.servers[at].parallel_member(self.connections)?);
         *old = Organization::open(&path, KeyPair::from_seed(&self.seeds[at]), member)?;
         Ok(())
     }
@@ -180,6 +184,9 @@ fn print_block(report: &BlockReport, took: Duration) {
     );
     for (name, error) in &report.lost {
         println!("             {name} is lost: {error}");
+    }
+    for (name, reason) in &report.serial {
+        println!("             {name} has executed it on one connection: {reason}");
     }
     for member in &report.outvoted {
         println!("             {} was OUTVOTED: {}", member.name, member.differences.join("; "));

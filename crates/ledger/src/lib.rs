@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod block;
 pub mod bytes;
 pub mod chain;
@@ -37,6 +38,7 @@ pub mod node;
 pub mod organization;
 pub mod proof;
 pub mod recovery;
+pub mod schedule;
 pub mod server;
 pub mod signature;
 pub mod smallbank;

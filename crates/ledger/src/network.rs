@@ -44,6 +44,8 @@ pub struct BlockReport {
     pub lost: Vec<(String, LedgerError)>,
     /// Messages that did not count.
     pub faults: Vec<String>,
+    /// Members that have executed it on one connection, after they had begun on several, and why.
+    pub serial: Vec<(String, String)>,
 }
 
 /// The organizations of a network and its ordering service.
@@ -166,6 +168,7 @@ impl LedgerNetwork {
         let winner = count.winner.expect("somebody has committed");
         let first = committed[0];
         let failures = self.organizations[first].last_executed().map(|block| block.failures.clone());
+        let serial = self.serial_executions();
         let mut outvoted = Vec::new();
         for dissent in count.dissents {
             let rows = self.differing_rows(dissent.member, first);
@@ -188,7 +191,16 @@ impl LedgerNetwork {
             outvoted,
             lost: lost.into_iter().map(|(at, error)| (self.name(at), error)).collect(),
             faults: count.faults,
+            serial,
         }
+    }
+
+    fn serial_executions(&self) -> Vec<(String, String)> {
+        let reason = |organization: &Organization| {
+            let reason = organization.last_executed()?.serial_because.clone()?;
+            Some((organization.name().to_owned(), reason))
+        };
+        self.organizations.iter().filter_map(reason).collect()
     }
 
     /// Brings a member back, from the first donor with which that succeeds.

@@ -18,11 +18,13 @@ use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::file::{LedgerFile, RecordKind};
 use crate::genesis::Genesis;
-use crate::member::Member;
+use crate::member::{BlockExecution, Member};
 use crate::merkle;
 use crate::message::Vote;
+use crate::schedule::PlacedTransaction;
 use crate::signature::KeyPair;
 use crate::verify::{CertifiedBlock, FileVerifier, visit_blocks};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What executing an order has come to.
@@ -34,6 +36,10 @@ pub struct ExecutedBlock {
     pub changes: Vec<RowChange>,
     /// Why transactions have failed, by their place.
     pub failures: Vec<(usize, String)>,
+    /// How many connections have executed a part of it.
+    pub connections: usize,
+    /// Why one connection has executed it, after it was begun on several.
+    pub serial_because: Option<String>,
     checked: CheckedOrder,
     states: TableStates,
 }
@@ -177,9 +183,11 @@ impl Organization {
     /// Executes blocks of the file that the database has not.
     fn catch_up(&mut self) -> LedgerResult<()> {
         let height = self.member.height()?;
-        if height > self.chain.height {
+        let finished = self.member.finished(height + 1)?;
+        if height + u64::from(!finished.is_empty()) > self.chain.height {
+            let part = if finished.is_empty() { "" } else { " and a part of the next one" };
             let reason = format!(
-                "the database has {height} blocks and the file {}: it is not this database's",
+                "the database has {height} blocks{part}, and the file {}: it is not this database's",
                 self.chain.height
             );
             return Err(LedgerError::file(self.file.path(), reason));
@@ -196,10 +204,14 @@ impl Organization {
                 return Ok(());
             }
             let states = TableStates { tables: chain.tables.clone(), ..TableStates::default() };
-            let executed = execute_on(member.as_mut(), &chain, states, checked, &block.order)?;
-            member.commit(block.header.height)?;
-            chain.advance(&executed.checked, &block.header);
-            Ok(())
+            if block.header.height == height + 1 && !finished.is_empty() {
+                execute_rest(member.as_mut(), &chain, &checked, &finished)?;
+                chain.advance(&checked, &block.header);
+            } else {
+                let executed = execute_on(member.as_mut(), &chain, states, checked, &block.order, true)?;
+                chain.advance(&executed.checked, &block.header);
+            }
+            member.commit(block.header.height)
         })
     }
 
@@ -329,6 +341,22 @@ impl Organization {
     }
 
     fn try_execute(&mut self, order: &[u8]) -> LedgerResult<ExecutedBlock> {
+        self.try_execute_on(order, true)
+    }
+
+    /// Executes a block that is open on several connections again on one, so that all of it can be read and repaired there.
+    ///
+    /// # Errors
+    /// [`LedgerError::Database`]; no block is open then.
+    pub(crate) fn gather_open_block(&mut self) -> LedgerResult<()> {
+        if let Some(executed) = self.executed.as_ref().filter(|_| self.member.is_spread()) {
+            let order = executed.block.order.clone();
+            self.executed = Some(self.try_execute_on(&order, false)?);
+        }
+        Ok(())
+    }
+
+    fn try_execute_on(&mut self, order: &[u8], is_spread: bool) -> LedgerResult<ExecutedBlock> {
         self.abandon();
         if self.is_behind {
             let reason =
@@ -336,7 +364,8 @@ impl Organization {
             return Err(LedgerError::database(self.member.system(), reason));
         }
         let checked = self.chain.check(order)?;
-        let executed = execute_on(self.member.as_mut(), &self.chain, self.states.clone(), checked, order);
+        let member = self.member.as_mut();
+        let executed = execute_on(member, &self.chain, self.states.clone(), checked, order, is_spread);
         executed.inspect_err(|_| drop(self.member.rollback()))
     }
 
@@ -443,37 +472,59 @@ pub fn scan_states(member: &mut dyn Member, chain: &LedgerChain) -> LedgerResult
     Ok(states)
 }
 
-/// Executes an order inside of a block of the database, which stays open.
+/// The transactions of an order that are to be executed.
+fn executable(checked: &CheckedOrder) -> impl Iterator<Item = PlacedTransaction<'_>> {
+    checked.transactions.iter().enumerate().filter_map(|(place, transaction)| match transaction {
+        Ok(CheckedTransaction::Statements(statements)) => Some(PlacedTransaction { place, statements }),
+        _ => None,
+    })
+}
+
+/// Executes what of an order a database has not, which was stopped between the commits of its parts. It stays open. The
+/// transactions share no row with those that it has, so the effects are those of the order.
+fn execute_rest(
+    member: &mut dyn Member,
+    chain: &LedgerChain,
+    checked: &CheckedOrder,
+    finished: &BTreeSet<usize>,
+) -> LedgerResult<()> {
+    let rest: Vec<PlacedTransaction<'_>> =
+        executable(checked).filter(|transaction| !finished.contains(&transaction.place)).collect();
+    member.begin()?;
+    member.execute_block(&rest, &chain.tables, false)?;
+    member.take_changes().map(drop)
+}
+
+/// Executes an order inside of a block of the database, which stays open; over several connections if the member has them and
+/// `is_spread` says so.
 pub(crate) fn execute_on(
     member: &mut dyn Member,
     chain: &LedgerChain,
     mut states: TableStates,
     checked: CheckedOrder,
     message: &[u8],
+    is_spread: bool,
 ) -> LedgerResult<ExecutedBlock> {
-    let mut failures = Vec::new();
-    let mut bits = Vec::with_capacity(checked.transactions.len());
+    let mut execution = BlockExecution { connections: 1, ..BlockExecution::default() };
     if let [Ok(CheckedTransaction::Definition(table))] = &checked.transactions[..] {
         member.create_table(table)?;
         states.define(table.clone());
         member.begin()?;
-        bits.push(true);
     } else {
         member.begin()?;
+        let transactions: Vec<PlacedTransaction<'_>> = executable(&checked).collect();
+        execution = member.execute_block(&transactions, &chain.tables, is_spread)?;
         for (at, transaction) in checked.transactions.iter().enumerate() {
-            let failure = match transaction {
-                Err(reason) => Some(reason.clone()),
-                Ok(CheckedTransaction::Definition(_)) => {
-                    Some("a definition is alone in its block".to_owned())
-                }
-                Ok(CheckedTransaction::Statements(statements)) => {
-                    member.execute(statements, &chain.tables)?
-                }
+            let refusal = match transaction {
+                Err(reason) => reason.clone(),
+                Ok(CheckedTransaction::Definition(_)) => "a definition is alone in its block".to_owned(),
+                Ok(CheckedTransaction::Statements(_)) => continue,
             };
-            bits.push(failure.is_none());
-            failures.extend(failure.map(|reason| (at, reason)));
+            execution.failures.insert(at, refusal);
         }
     }
+    let has_succeeded = |at| !execution.failures.contains_key(&at);
+    let bits: Vec<bool> = (0..checked.transactions.len()).map(has_succeeded).collect();
     let changes = in_digest_order(member.take_changes()?);
     states.apply(&changes);
     let outcomes = SuccessBits::new(&bits);
@@ -488,7 +539,9 @@ pub(crate) fn execute_on(
         state: states.hash(),
     };
     let block = LedgerBlock { header, order: message.to_vec() };
-    Ok(ExecutedBlock { block, changes, failures, checked, states })
+    let BlockExecution { failures, connections, serial_because } = execution;
+    let failures = failures.into_iter().collect();
+    Ok(ExecutedBlock { block, changes, failures, connections, serial_because, checked, states })
 }
 
 impl ExecutedBlock {

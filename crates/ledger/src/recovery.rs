@@ -245,6 +245,7 @@ impl Organization {
     /// [`LedgerError::Untrusted`] if the donor's blocks are not certified or its rows are not what they certify: nothing has
     /// changed then. [`LedgerError::Database`], [`LedgerError::File`].
     pub fn recover_from_state(&mut self, donor: &mut dyn Donor) -> LedgerResult<RecoveryReport> {
+        self.gather_open_block()?;
         let own_rows = self.row_hashes()?;
         let donated = donor.compare(&own_rows)?;
         if donated.height < self.chain.height {
@@ -333,8 +334,8 @@ fn replay(
     block: &LedgerBlock,
 ) -> LedgerResult<TableStates> {
     let checked = chain.check(&block.order)?;
-    let executed =
-        execute_on(member, chain, states, checked, &block.order).inspect_err(|_| drop(member.rollback()))?;
+    let executed = execute_on(member, chain, states, checked, &block.order, true)
+        .inspect_err(|_| drop(member.rollback()))?;
     let header = &block.header;
     if executed.block.header != *header {
         let _ = member.rollback();

@@ -3,8 +3,9 @@
 //! by their process numbers, or, if this process is killed, by the signal that `setpriv --pdeathsig` arranges.
 
 use crate::error::{LedgerError, LedgerResult};
+use crate::member::Member;
+use crate::member::address::{open_parallel_product, open_product};
 use crate::member::connection::DatabaseAddress;
-use crate::member::{Member, ankerdb::AnkerDbMember, mariadb, postgres};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -172,11 +173,15 @@ impl PrivateServer {
     /// # Errors
     /// [`LedgerError::Database`].
     pub fn member(&self) -> LedgerResult<Box<dyn Member>> {
-        Ok(match self.product {
-            Product::Postgres(_) => Box::new(postgres::open(&self.address)?),
-            Product::MariaDb(..) => Box::new(mariadb::open(&self.address)?),
-            Product::AnkerDb(_) => Box::new(AnkerDbMember::open(&self.address)?),
-        })
+        open_product(&self.name().to_lowercase(), &self.address)
+    }
+
+    /// A member over it that executes blocks over up to so many connections.
+    ///
+    /// # Errors
+    /// [`LedgerError::Database`].
+    pub fn parallel_member(&self, connections: usize) -> LedgerResult<Box<dyn Member>> {
+        open_parallel_product(&self.name().to_lowercase(), &self.address, connections)
     }
 
     /// Waits until it takes connections.

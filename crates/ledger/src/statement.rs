@@ -31,10 +31,12 @@ pub struct PortableStatement {
     pub verb: StatementVerb,
     /// To which table.
     pub table: String,
-    tokens: Vec<Token>,
+    /// Its words.
+    pub(crate) tokens: Vec<Token>,
     /// Where its WHERE is, or its length.
-    condition: usize,
-    values: Vec<LedgerValue>,
+    pub(crate) condition: usize,
+    /// The values of its `$1` and so on.
+    pub(crate) values: Vec<LedgerValue>,
 }
 
 /// Functions that do the same in all databases.

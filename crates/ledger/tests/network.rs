@@ -17,7 +17,7 @@ use ankerdb_ledger::statement::PortableStatement;
 use ankerdb_ledger::value::{Content, LedgerValue};
 use ankerdb_ledger::verify::verify_file;
 use products::{TestFolder, products};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const USERS: u64 = 50;
 const BLOCK: usize = 40;
@@ -38,6 +38,7 @@ fn smallbank(folder: &TestFolder, quorum: usize, recovery: RecoveryClass) -> Opt
         zipf: 0.0,
         corrupt: String::new(),
         recovery,
+        connections: 3,
     };
     let mut demo = DemoNetwork::start(&products, &settings).expect("a network");
     for report in demo.load().expect("a load") {
@@ -324,6 +325,9 @@ impl Member for StopsBeforeCommit {
         tables: &BTreeMap<String, SharedTable>,
     ) -> LedgerResult<Option<String>> {
         self.0.execute(statements, tables)
+    }
+    fn finished(&mut self, height: u64) -> LedgerResult<BTreeSet<usize>> {
+        self.0.finished(height)
     }
     fn take_changes(&mut self) -> LedgerResult<Vec<RowChange>> {
         self.0.take_changes()

@@ -3,6 +3,7 @@
 
 use super::ankerdb::AnkerDbMember;
 use super::connection::DatabaseAddress;
+use super::parallel::{OpenPart, ParallelMember};
 use super::{Member, mariadb, postgres};
 use crate::error::{LedgerError, LedgerResult};
 
@@ -46,11 +47,47 @@ pub fn check(text: &str) -> LedgerResult<()> {
 /// [`LedgerError::Refused`] if it names none, [`LedgerError::Database`] if that cannot be reached.
 pub fn open_member(text: &str) -> LedgerResult<Box<dyn Member>> {
     let (product, address) = parse(text)?;
-    Ok(match product.as_str() {
-        "mariadb" => Box::new(mariadb::open(&address)?),
-        "ankerdb" => Box::new(AnkerDbMember::open(&address)?),
-        _ => Box::new(postgres::open(&address)?),
+    open_product(&product, &address)
+}
+
+/// Connects the member that a text names, so that it executes blocks over up to so many connections.
+///
+/// # Errors
+/// Those of [`open_member`].
+pub fn open_parallel_member(text: &str, connections: usize) -> LedgerResult<Box<dyn Member>> {
+    let (product, address) = parse(text)?;
+    open_parallel_product(&product, &address, connections)
+}
+
+/// A member over a product, which is named in small letters.
+pub(crate) fn open_product(product: &str, address: &DatabaseAddress) -> LedgerResult<Box<dyn Member>> {
+    Ok(match product {
+        "mariadb" => Box::new(mariadb::open(address)?),
+        "ankerdb" => Box::new(AnkerDbMember::open(address)?),
+        _ => Box::new(postgres::open(address)?),
     })
+}
+
+/// What opens connections for parts of blocks, to a product that is named in small letters.
+pub fn part_opener(product: &str, address: &DatabaseAddress) -> OpenPart {
+    let (product, address) = (product.to_owned(), address.clone());
+    Box::new(move || {
+        Ok(match product.as_str() {
+            "mariadb" => Box::new(mariadb::open_part(&address)?),
+            "ankerdb" => Box::new(AnkerDbMember::open_part(&address)?),
+            _ => Box::new(postgres::open_part(&address)?),
+        })
+    })
+}
+
+/// A member over a product and several connections to it.
+pub(crate) fn open_parallel_product(
+    product: &str,
+    address: &DatabaseAddress,
+    connections: usize,
+) -> LedgerResult<Box<dyn Member>> {
+    let main = open_product(product, address)?;
+    Ok(Box::new(ParallelMember::new(main, part_opener(product, address), connections)))
 }
 
 #[cfg(test)]

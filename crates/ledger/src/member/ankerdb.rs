@@ -5,17 +5,20 @@
 //! What others than the ledger change leaves no digest here; the fingerprint of the table finds it when it is touched or
 //! audited.
 
-use super::Member;
 use super::connection::{DatabaseAddress, PostgresConnection, SqlConnection, StatementRows};
 use super::literal::{column_list, has_key, postgres_bytes, value_literal};
-use super::trigger::{read_height, repair_rows, undo};
+use super::trigger::{
+    PARTS_TABLE, commit_block, commit_part, read_finished, read_height, repair_rows, select_finished, undo,
+};
+use super::{Member, PartConnection};
+use crate::access::LockReach;
 use crate::change::RowChange;
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::statement::{PortableStatement, StatementVerb};
 use crate::value::{Content, LedgerType, row_hash};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many rows one statement names.
 const ROWS_MAX: usize = 500;
@@ -40,6 +43,7 @@ impl AnkerDbMember {
             "CREATE TABLE IF NOT EXISTS ledger_height (place integer PRIMARY KEY, height bigint NOT NULL)",
         )?;
         member.run("INSERT INTO ledger_height VALUES (1, 0) ON CONFLICT DO NOTHING")?;
+        member.run(PARTS_TABLE)?;
         let rows = member.run("SHOW server_version")?;
         let version = rows.first().and_then(|rows| rows.first()?.first()?.clone()).unwrap_or_default();
         let version = String::from_utf8_lossy(&version).into_owned();
@@ -54,6 +58,17 @@ impl AnkerDbMember {
             }
         }
         Ok(member)
+    }
+
+    /// Connects for parts of blocks, beside a member.
+    ///
+    /// # Errors
+    /// [`LedgerError::Database`].
+    pub fn open_part(address: &DatabaseAddress) -> LedgerResult<AnkerDbMember> {
+        let connection = PostgresConnection::open(address)?;
+        let mut part = AnkerDbMember { system: "AnKerDB".to_owned(), connection, changes: Vec::new() };
+        part.run("SET lock_timeout = '1s'")?;
+        Ok(part)
     }
 
     fn run(&mut self, sql: &str) -> LedgerResult<Vec<StatementRows>> {
@@ -186,7 +201,7 @@ impl Member for AnkerDbMember {
     }
 
     fn commit(&mut self, height: u64) -> LedgerResult<()> {
-        self.run(&format!("UPDATE ledger_height SET height = {height}; COMMIT")).map(drop)
+        self.run(&commit_block(height)).map(drop)
     }
 
     fn rollback(&mut self) -> LedgerResult<()> {
@@ -197,6 +212,11 @@ impl Member for AnkerDbMember {
     fn height(&mut self) -> LedgerResult<u64> {
         let rows = self.run("SELECT height FROM ledger_height")?;
         read_height(&rows, &self.system)
+    }
+
+    fn finished(&mut self, height: u64) -> LedgerResult<BTreeSet<usize>> {
+        let rows = self.run(&select_finished(height))?;
+        read_finished(&rows, &self.system)
     }
 
     fn scan(&mut self, table: &SharedTable) -> LedgerResult<Vec<(Vec<u8>, LedgerHash)>> {
@@ -217,5 +237,35 @@ impl Member for AnkerDbMember {
     fn repair(&mut self, table: &SharedTable, keys: &[Vec<u8>], rows: &[Vec<Content>]) -> LedgerResult<()> {
         repair_rows(table, keys, rows, postgres_bytes, &mut |sql| self.connection.run(sql).map(drop))
             .map_err(|failure| failure.of(&self.system))
+    }
+}
+
+impl PartConnection for AnkerDbMember {
+    fn lock_reach(&self) -> LockReach {
+        LockReach::Matching
+    }
+
+    fn begin_part(&mut self) -> LedgerResult<()> {
+        Member::begin(self)
+    }
+
+    fn execute(
+        &mut self,
+        statements: &[PortableStatement],
+        tables: &BTreeMap<String, SharedTable>,
+    ) -> LedgerResult<Option<String>> {
+        Member::execute(self, statements, tables)
+    }
+
+    fn take_part_changes(&mut self) -> LedgerResult<Vec<RowChange>> {
+        Member::take_changes(self)
+    }
+
+    fn commit_part(&mut self, height: u64, part: usize, places: &[usize]) -> LedgerResult<()> {
+        self.run(&commit_part(height, part, places)).map(drop)
+    }
+
+    fn rollback_part(&mut self) -> LedgerResult<()> {
+        Member::rollback(self)
     }
 }

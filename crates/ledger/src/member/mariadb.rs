@@ -4,6 +4,7 @@
 use super::connection::{DatabaseAddress, MariaDbConnection};
 use super::literal::{BytesLiteral, mariadb_bytes};
 use super::trigger::{TriggerDialect, TriggerMember};
+use crate::access::LockReach;
 use crate::definition::{SharedColumn, SharedTable};
 use crate::error::LedgerResult;
 use crate::value::LedgerType;
@@ -15,6 +16,15 @@ use crate::value::LedgerType;
 pub fn open(address: &DatabaseAddress) -> LedgerResult<TriggerMember> {
     let connection = MariaDbConnection::open(address)?;
     TriggerMember::open(Box::new(connection), Box::new(MariaDbDialect), "MariaDB")
+}
+
+/// Connects for parts of blocks, beside a member.
+///
+/// # Errors
+/// [`crate::error::LedgerError::Database`].
+pub fn open_part(address: &DatabaseAddress) -> LedgerResult<TriggerMember> {
+    let connection = MariaDbConnection::open(address)?;
+    TriggerMember::open_part(Box::new(connection), Box::new(MariaDbDialect), "MariaDB")
 }
 
 struct MariaDbDialect;
@@ -67,7 +77,26 @@ impl TriggerDialect for MariaDbDialect {
         "SET NAMES utf8mb4 COLLATE utf8mb4_nopad_bin; \
          SET SESSION sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,\
          ERROR_FOR_DIVISION_BY_ZERO,SIMULTANEOUS_ASSIGNMENT,NO_ENGINE_SUBSTITUTION'; \
-         SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION innodb_lock_wait_timeout = 10; SET autocommit = 1"
+         SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION innodb_lock_wait_timeout = 10; \
+         SET SESSION lock_wait_timeout = 10; SET autocommit = 1"
+    }
+
+    fn part_session(&self) -> &'static str {
+        "SET SESSION innodb_lock_wait_timeout = 1"
+    }
+
+    fn lock_reach(&self) -> LockReach {
+        LockReach::Scanned
+    }
+
+    fn session_number(&self) -> &'static str {
+        "CONNECTION_ID()"
+    }
+
+    /// By the index, whatever the optimizer thinks: a scan would wait for the rows of other parts.
+    fn delete_own_digests(&self) -> String {
+        "DELETE own FROM ledger_digest AS own FORCE INDEX (ledger_session) WHERE own.session = CONNECTION_ID()"
+            .to_owned()
     }
 
     fn own_tables(&self) -> Vec<&'static str> {
@@ -75,6 +104,11 @@ impl TriggerDialect for MariaDbDialect {
             "CREATE TABLE IF NOT EXISTS ledger_digest (serial BIGINT AUTO_INCREMENT PRIMARY KEY, \
              shared_table VARCHAR(64) CHARACTER SET ascii NOT NULL, row_key BLOB NOT NULL, old_hash VARBINARY(32) NOT NULL, \
              new_hash VARBINARY(32) NOT NULL) ENGINE = InnoDB",
+            // Which session has changed the row: each part of a block reads its own digests.
+            "ALTER TABLE ledger_digest ADD COLUMN IF NOT EXISTS session BIGINT NOT NULL DEFAULT (CONNECTION_ID()), \
+             ADD INDEX IF NOT EXISTS ledger_session (session)",
+            "CREATE TABLE IF NOT EXISTS ledger_part (part INTEGER PRIMARY KEY, height BIGINT NOT NULL, \
+             transactions LONGTEXT CHARACTER SET ascii NOT NULL) ENGINE = InnoDB",
             "CREATE TABLE IF NOT EXISTS ledger_height (place INTEGER PRIMARY KEY, height BIGINT NOT NULL) ENGINE = InnoDB",
             "INSERT IGNORE INTO ledger_height VALUES (1, 0)",
         ]

@@ -3,7 +3,8 @@
 
 use super::connection::{DatabaseAddress, PostgresConnection};
 use super::literal::{BytesLiteral, postgres_bytes};
-use super::trigger::{TriggerDialect, TriggerMember};
+use super::trigger::{PARTS_TABLE, TriggerDialect, TriggerMember};
+use crate::access::LockReach;
 use crate::definition::{SharedColumn, SharedTable};
 use crate::error::LedgerResult;
 use crate::value::LedgerType;
@@ -15,6 +16,15 @@ use crate::value::LedgerType;
 pub fn open(address: &DatabaseAddress) -> LedgerResult<TriggerMember> {
     let connection = PostgresConnection::open(address)?;
     TriggerMember::open(Box::new(connection), Box::new(PostgresDialect), "PostgreSQL")
+}
+
+/// Connects for parts of blocks, beside a member.
+///
+/// # Errors
+/// [`crate::error::LedgerError::Database`].
+pub fn open_part(address: &DatabaseAddress) -> LedgerResult<TriggerMember> {
+    let connection = PostgresConnection::open(address)?;
+    TriggerMember::open_part(Box::new(connection), Box::new(PostgresDialect), "PostgreSQL")
 }
 
 struct PostgresDialect;
@@ -68,10 +78,29 @@ impl TriggerDialect for PostgresDialect {
          SET lock_timeout = '10s'; SET client_min_messages = 'warning'"
     }
 
+    fn part_session(&self) -> &'static str {
+        "SET lock_timeout = '1s'"
+    }
+
+    fn lock_reach(&self) -> LockReach {
+        LockReach::Matching
+    }
+
+    fn session_number(&self) -> &'static str {
+        "pg_backend_pid()"
+    }
+
+    fn delete_own_digests(&self) -> String {
+        "DELETE FROM ledger_digest WHERE session = pg_backend_pid()".to_owned()
+    }
+
     fn own_tables(&self) -> Vec<&'static str> {
         vec![
             "CREATE TABLE IF NOT EXISTS ledger_digest (serial bigint GENERATED ALWAYS AS IDENTITY, shared_table text NOT NULL, \
              row_key bytea NOT NULL, old_hash bytea NOT NULL, new_hash bytea NOT NULL)",
+            // Which session has changed the row: each part of a block reads its own digests.
+            "ALTER TABLE ledger_digest ADD COLUMN IF NOT EXISTS session integer NOT NULL DEFAULT pg_backend_pid()",
+            PARTS_TABLE,
             "CREATE TABLE IF NOT EXISTS ledger_height (place integer PRIMARY KEY, height bigint NOT NULL)",
             "INSERT INTO ledger_height VALUES (1, 0) ON CONFLICT DO NOTHING",
             "CREATE OR REPLACE FUNCTION ledger_value(bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS \

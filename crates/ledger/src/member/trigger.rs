@@ -1,16 +1,18 @@
 //! A member whose shared tables have triggers that write digests into a table of the ledger's (section 4.5.2). What differs
 //! between products is a [`TriggerDialect`].
 
-use super::Member;
 use super::connection::{SqlConnection, SqlFailure, StatementRows};
 use super::literal::{BytesLiteral, has_key, insert, shown_bytes, value_literal};
+use super::{Member, PartConnection};
+use crate::access::LockReach;
+use crate::block::SuccessBits;
 use crate::change::RowChange;
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
-use crate::hash::LedgerHash;
+use crate::hash::{LedgerHash, hex, unhex};
 use crate::statement::PortableStatement;
 use crate::value::Content;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many rows one statement of a repair names.
 const ROWS_MAX: usize = 500;
@@ -19,6 +21,14 @@ const ROWS_MAX: usize = 500;
 pub trait TriggerDialect: Send {
     /// What a session begins with.
     fn session(&self) -> &'static str;
+    /// What the session of a part of a block begins with, too: a statement waits for a lock for one second.
+    fn part_session(&self) -> &'static str;
+    /// What the product locks.
+    fn lock_reach(&self) -> LockReach;
+    /// The number of the session, as the digests have it.
+    fn session_number(&self) -> &'static str;
+    /// Deletes the digests of the session, without a look at those of others.
+    fn delete_own_digests(&self) -> String;
     /// The ledger's own tables, if they are not there.
     fn own_tables(&self) -> Vec<&'static str>;
     /// Removes and makes a shared table and its triggers.
@@ -67,8 +77,42 @@ impl TriggerMember {
         Ok(member)
     }
 
+    /// Opens a connection for parts of blocks, beside the member that has made the ledger's own tables.
+    ///
+    /// # Errors
+    /// [`LedgerError::Database`].
+    pub fn open_part(
+        connection: Box<dyn SqlConnection>,
+        dialect: Box<dyn TriggerDialect>,
+        product: &str,
+    ) -> LedgerResult<TriggerMember> {
+        let mut member = TriggerMember { system: product.to_owned(), connection, dialect };
+        member.run(member.dialect.session())?;
+        member.run(member.dialect.part_session())?;
+        Ok(member)
+    }
+
     fn run(&mut self, sql: &str) -> LedgerResult<Vec<StatementRows>> {
         self.connection.run(sql).map_err(|failure| failure.of(&self.system))
+    }
+
+    /// Reads the digests that a condition holds for, and deletes them.
+    fn take_digests(&mut self, condition: &str, delete: &str) -> LedgerResult<Vec<RowChange>> {
+        let hex = |column: &str| self.dialect.hex(column);
+        let columns = [hex("row_key"), hex("old_hash"), hex("new_hash")].join(", ");
+        let sql =
+            format!("SELECT shared_table, {columns} FROM ledger_digest{condition} ORDER BY serial; {delete}");
+        let rows = self.run(&sql)?.into_iter().next().unwrap_or_default();
+        let mut changes = Vec::with_capacity(rows.len());
+        for row in rows {
+            let [table, key, old, new] = &row[..] else {
+                return Err(LedgerError::database(&self.system, "a digest has four columns"));
+            };
+            let table = String::from_utf8_lossy(table.as_deref().unwrap_or_default()).into_owned();
+            let (key, old, new) = (self.bytes(key)?, self.hash(old)?, self.hash(new)?);
+            changes.push(RowChange { table, key, serial: 0, old, new });
+        }
+        Ok(changes)
     }
 
     fn bytes(&self, content: &Content) -> LedgerResult<Vec<u8>> {
@@ -135,28 +179,11 @@ impl Member for TriggerMember {
     }
 
     fn take_changes(&mut self) -> LedgerResult<Vec<RowChange>> {
-        let hex = |column: &str| self.dialect.hex(column);
-        let sql = format!(
-            "SELECT shared_table, {}, {}, {} FROM ledger_digest ORDER BY serial; DELETE FROM ledger_digest",
-            hex("row_key"),
-            hex("old_hash"),
-            hex("new_hash")
-        );
-        let rows = self.run(&sql)?.into_iter().next().unwrap_or_default();
-        let mut changes = Vec::with_capacity(rows.len());
-        for row in rows {
-            let [table, key, old, new] = &row[..] else {
-                return Err(LedgerError::database(&self.system, "a digest has four columns"));
-            };
-            let table = String::from_utf8_lossy(table.as_deref().unwrap_or_default()).into_owned();
-            let (key, old, new) = (self.bytes(key)?, self.hash(old)?, self.hash(new)?);
-            changes.push(RowChange { table, key, serial: 0, old, new });
-        }
-        Ok(changes)
+        self.take_digests("", "DELETE FROM ledger_digest")
     }
 
     fn commit(&mut self, height: u64) -> LedgerResult<()> {
-        self.run(&format!("UPDATE ledger_height SET height = {height}; COMMIT")).map(drop)
+        self.run(&commit_block(height)).map(drop)
     }
 
     fn rollback(&mut self) -> LedgerResult<()> {
@@ -166,6 +193,11 @@ impl Member for TriggerMember {
     fn height(&mut self) -> LedgerResult<u64> {
         let rows = self.run("SELECT height FROM ledger_height")?;
         read_height(&rows, &self.system)
+    }
+
+    fn finished(&mut self, height: u64) -> LedgerResult<BTreeSet<usize>> {
+        let rows = self.run(&select_finished(height))?;
+        read_finished(&rows, &self.system)
     }
 
     fn scan(&mut self, table: &SharedTable) -> LedgerResult<Vec<(Vec<u8>, LedgerHash)>> {
@@ -200,6 +232,75 @@ impl Member for TriggerMember {
         })
         .map_err(|failure| failure.of(&self.system))
     }
+}
+
+impl PartConnection for TriggerMember {
+    fn lock_reach(&self) -> LockReach {
+        self.dialect.lock_reach()
+    }
+
+    fn begin_part(&mut self) -> LedgerResult<()> {
+        Member::begin(self)
+    }
+
+    fn execute(
+        &mut self,
+        statements: &[PortableStatement],
+        tables: &BTreeMap<String, SharedTable>,
+    ) -> LedgerResult<Option<String>> {
+        Member::execute(self, statements, tables)
+    }
+
+    fn take_part_changes(&mut self) -> LedgerResult<Vec<RowChange>> {
+        let condition = format!(" WHERE session = {}", self.dialect.session_number());
+        let delete = self.dialect.delete_own_digests();
+        self.take_digests(&condition, &delete)
+    }
+
+    fn commit_part(&mut self, height: u64, part: usize, places: &[usize]) -> LedgerResult<()> {
+        self.run(&commit_part(height, part, places)).map(drop)
+    }
+
+    fn rollback_part(&mut self) -> LedgerResult<()> {
+        Member::rollback(self)
+    }
+}
+
+/// Which parts of the next block are in a database that was stopped between their commits.
+pub(super) const PARTS_TABLE: &str = "CREATE TABLE IF NOT EXISTS ledger_part (part integer PRIMARY KEY, height bigint NOT NULL, transactions text NOT NULL)";
+
+/// Commits the whole of a block; no part is one of the next block any more.
+pub(super) fn commit_block(height: u64) -> String {
+    format!("DELETE FROM ledger_part; UPDATE ledger_height SET height = {height}; COMMIT")
+}
+
+/// Commits a part of a block with a bit for each of its transactions, as hexadecimal digits.
+pub(super) fn commit_part(height: u64, part: usize, places: &[usize]) -> String {
+    let mut bits = vec![false; places.last().map_or(0, |last| last + 1)];
+    places.iter().for_each(|place| bits[*place] = true);
+    let digits = hex(SuccessBits::new(&bits).bytes());
+    format!(
+        "DELETE FROM ledger_part WHERE part = {part}; \
+         INSERT INTO ledger_part (part, height, transactions) VALUES ({part}, {height}, '{digits}'); COMMIT"
+    )
+}
+
+pub(super) fn select_finished(height: u64) -> String {
+    format!("SELECT transactions FROM ledger_part WHERE height = {height}")
+}
+
+/// The places that parts have committed.
+pub(super) fn read_finished(rows: &[StatementRows], system: &str) -> LedgerResult<BTreeSet<usize>> {
+    let mut places = BTreeSet::new();
+    for row in rows.first().into_iter().flatten() {
+        let digits = row.first().and_then(|digits| std::str::from_utf8(digits.as_deref()?).ok());
+        let bytes = digits.and_then(unhex);
+        let bytes =
+            bytes.ok_or_else(|| LedgerError::database(system, "ledger_part has no hexadecimal digits"))?;
+        let bits = SuccessBits::of_bytes(bytes);
+        places.extend((0..bits.count()).filter(|place| bits.get(*place)));
+    }
+    Ok(places)
 }
 
 /// The number in the ledger's own table.

@@ -10,6 +10,13 @@ use std::path::{Path, PathBuf};
 /// The name of a configuration file in its folder.
 pub const CONFIG_FILE: &str = "ledger.toml";
 
+/// Over how many connections a block is executed where nothing else is said. It is of use to a database with as many cores, and
+/// costs one with fewer nothing.
+pub const CONNECTIONS_DEFAULT: u32 = 4;
+
+/// The most connections.
+const CONNECTIONS_MAX: u32 = 64;
+
 /// What a party of a network is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -59,6 +66,10 @@ pub struct NodeConfig {
     /// Of an organization: its database, as `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
+    /// Of an organization: over how many connections to its database it executes a block, 4 where nothing is said; 1 executes
+    /// one transaction after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
     /// The founding document.
     pub founding: PathBuf,
     /// The secret key that it signs with.
@@ -117,6 +128,19 @@ impl NodeFolder {
     pub fn require<'a, T>(&self, setting: Option<&'a T>, name: &str) -> LedgerResult<&'a T> {
         let missing = || LedgerError::file(&self.path.join(CONFIG_FILE), format!("\"{name}\" is missing"));
         setting.ok_or_else(missing)
+    }
+
+    /// Over how many connections a block is executed.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] for a number that does not do.
+    pub fn connections(&self) -> LedgerResult<usize> {
+        let connections = self.config.connections.unwrap_or(CONNECTIONS_DEFAULT);
+        if (1..=CONNECTIONS_MAX).contains(&connections) {
+            return Ok(connections as usize);
+        }
+        let reason = format!("\"connections\" is {connections}: 1 to {CONNECTIONS_MAX} are taken");
+        Err(LedgerError::file(&self.path.join(CONFIG_FILE), reason))
     }
 
     /// The founding document.

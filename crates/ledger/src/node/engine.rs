@@ -16,7 +16,7 @@ use super::wire::{
 use crate::consensus::{VoteCount, count_votes};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
-use crate::member::address::open_member;
+use crate::member::address::open_parallel_member;
 use crate::message::OrderedBlock;
 use crate::organization::{Decision, Organization};
 use crate::recovery::{Donation, Donor, RecoveryReport, RowHashes};
@@ -133,6 +133,8 @@ pub(super) struct EngineSettings {
     pub(super) board: Arc<Board>,
     pub(super) file: PathBuf,
     pub(super) database: String,
+    /// Over how many connections a block is executed.
+    pub(super) connections: usize,
     pub(super) keys: KeyPair,
     /// The other organizations, by their places.
     pub(super) others: Vec<(usize, RemoteProcess)>,
@@ -255,7 +257,7 @@ impl Engine {
     fn open(&mut self) -> LedgerResult<()> {
         self.say("opens its file and its database".to_owned());
         let keys = KeyPair::from_seed(&self.settings.keys.seed());
-        let member = open_member(&self.settings.database)?;
+        let member = open_parallel_member(&self.settings.database, self.settings.connections)?;
         let organization = Organization::open(&self.settings.file, keys, member)?;
         let (chain, suspects) = (organization.chain().clone(), organization.suspects.clone());
         let (own_vote, system) = (organization.own_vote().cloned(), organization.system().to_owned());
@@ -282,6 +284,12 @@ impl Engine {
     fn vote(&mut self, order: &[u8], round: u32) -> LedgerResult<()> {
         let Some(organization) = &mut self.organization else { return Ok(()) };
         let message = organization.execute_in(order, round)?;
+        if let Some(executed) = organization.last_executed()
+            && let Some(reason) = &executed.serial_because
+        {
+            let height = executed.block.header.height;
+            eprintln!("block {height} was executed on one connection: {reason}");
+        }
         let own_vote = organization.own_vote().cloned();
         self.settings.board.update(|state| state.own_vote = own_vote);
         self.settings.board.offer_vote(&message, None)

@@ -224,6 +224,7 @@ impl NetworkTerms {
             name: name.clone(),
             listen: own.address.clone(),
             database: database.map(str::to_owned),
+            connections: None,
             founding: FOUNDING_FILE.into(),
             key: KEY_FILE.into(),
             certificate_key: CERTIFICATE_KEY_FILE.into(),

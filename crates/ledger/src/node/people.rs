@@ -132,6 +132,7 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
         board: board.clone(),
         file: file.clone(),
         database,
+        connections: folder.connections()?,
         keys: folder.keys()?,
         others: others.clone(),
         runtime: runtime.handle().clone(),
