@@ -41,6 +41,7 @@ pub mod recovery;
 pub mod schedule;
 pub mod server;
 pub mod signature;
+pub mod signers;
 pub mod smallbank;
 pub mod statement;
 mod token;

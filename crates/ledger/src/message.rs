@@ -6,7 +6,7 @@ use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::Genesis;
 use crate::hash::LedgerHash;
-use crate::signature::{KeyPair, MessageKind, PublicKey, verify};
+use crate::signature::{KeyPair, MessageKind, PublicKey, Verified, verify};
 use crate::value::LedgerValue;
 
 /// A statement of a transaction with the values of its `$1`, `$2` and so on.
@@ -76,7 +76,18 @@ impl Proposal {
         genesis: &Genesis,
         network: &LedgerHash,
     ) -> LedgerResult<(PublicKey, Proposal)> {
-        let verified = verify(MessageKind::Proposal, message)?;
+        Proposal::of_verified(&verify(MessageKind::Proposal, message)?, genesis, network)
+    }
+
+    /// Reads a proposal whose signature has been verified, and whose it is.
+    ///
+    /// # Errors
+    /// Those of [`Proposal::verify`].
+    pub fn of_verified(
+        verified: &Verified<'_>,
+        genesis: &Genesis,
+        network: &LedgerHash,
+    ) -> LedgerResult<(PublicKey, Proposal)> {
         genesis.client(&verified.signer)?;
         let proposal = Proposal::decode(verified.payload)?;
         same_network(&proposal.network, network, "proposal")?;

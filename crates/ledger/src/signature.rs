@@ -112,19 +112,42 @@ pub struct Verified<'a> {
     pub payload: &'a [u8],
 }
 
-/// Verifies a message. Strictly: keys of small order and other encodings of a signature are refused.
+/// A message in its parts, of which nothing is verified.
+#[derive(Debug, Clone)]
+pub(crate) struct SplitMessage<'a> {
+    pub(crate) signer: PublicKey,
+    pub(crate) payload: &'a [u8],
+    pub(crate) signature: [u8; 64],
+}
+
+impl<'a> SplitMessage<'a> {
+    /// # Errors
+    /// [`LedgerError::Malformed`] if it is no message.
+    pub(crate) fn split(kind: MessageKind, message: &'a [u8]) -> LedgerResult<SplitMessage<'a>> {
+        let mut reader = CanonicalReader::new(message, kind.name());
+        let signer = PublicKey(reader.array()?);
+        let payload = reader.bytes()?;
+        let signature = reader.array()?;
+        reader.end()?;
+        Ok(SplitMessage { signer, payload, signature })
+    }
+}
+
+/// What is said of a signature that is not its signer's.
+pub(crate) fn wrong(kind: MessageKind, signer: &PublicKey) -> LedgerError {
+    LedgerError::Untrusted(format!("the signature of a {} by {signer} is wrong", kind.name()))
+}
+
+/// Verifies a message. Strictly: keys of small order and other encodings of a signature are refused. Many messages of few
+/// signers are verified faster by [`crate::signers::SignerTables`], with the same verdict on each.
 ///
 /// # Errors
 /// [`LedgerError::Malformed`] if it is no message, [`LedgerError::Untrusted`] if the signature is not its signer's.
 pub fn verify(kind: MessageKind, message: &[u8]) -> LedgerResult<Verified<'_>> {
-    let mut reader = CanonicalReader::new(message, kind.name());
-    let signer = PublicKey(reader.array()?);
-    let payload = reader.bytes()?;
-    let signature = Signature::from_bytes(&reader.array()?);
-    reader.end()?;
-    let wrong = || LedgerError::Untrusted(format!("the signature of a {} by {signer} is wrong", kind.name()));
-    let key = VerifyingKey::from_bytes(&signer.0).map_err(|_| wrong())?;
-    key.verify_strict(&signed_bytes(kind, payload), &signature).map_err(|_| wrong())?;
+    let SplitMessage { signer, payload, signature } = SplitMessage::split(kind, message)?;
+    let key = VerifyingKey::from_bytes(&signer.0).map_err(|_| wrong(kind, &signer))?;
+    key.verify_strict(&signed_bytes(kind, payload), &Signature::from_bytes(&signature))
+        .map_err(|_| wrong(kind, &signer))?;
     Ok(Verified { signer, payload })
 }
 
