@@ -267,10 +267,9 @@ mod tests {
 
     /// A signature with a point of small order added to its R, and with the right s for that: one that a sum over a batch may
     /// take for right.
-    fn with_torsion(seed: &[u8; 32], payload: &[u8], torsion: EdwardsPoint) -> Vec<u8> {
+    fn with_torsion(seed: &[u8; 32], payload: &[u8], nonce: Scalar, torsion: EdwardsPoint) -> Vec<u8> {
         let keys = KeyPair::from_seed(seed);
         let secret = ed25519_dalek::SigningKey::from_bytes(seed).to_scalar();
-        let nonce = Scalar::from(123_456_789_u64);
         let point = (EdwardsPoint::mul_base(&nonce) + torsion).compress();
         let scalar = nonce + challenge(MessageKind::Proposal, &point.0, &keys.public(), payload) * secret;
         let mut message = keys.sign(MessageKind::Proposal, payload);
@@ -287,26 +286,24 @@ mod tests {
         let tables = SignerTables::default();
         tables.expect((0..SIGNATURES_MIN).map(|_| keys.public()));
         assert_eq!(tables.read_tables().len(), 1);
-        let forged: Vec<Vec<u8>> =
-            small_points().iter().map(|torsion| with_torsion(&seed, b"pay", *torsion)).collect();
+        let nonce = Scalar::from(123_456_789_u64);
+        let forge = |torsion: &EdwardsPoint| with_torsion(&seed, b"pay", nonce, *torsion);
+        let forged: Vec<Vec<u8>> = small_points().iter().map(forge).collect();
         let (together, apart) = verdicts(&tables, &forged);
         assert_eq!(together, apart);
         // Without torsion it is an honest one.
         let is_right = |verdict: &&String| !verdict.contains("wrong");
         assert_eq!(together.iter().filter(is_right).count(), 1, "{together:#?}");
-        // An s above the order of the group, and an R of small order.
+        // The equation holds, but R is of small order; and an s that is above the order of the group.
+        let small = with_torsion(&seed, b"pay", Scalar::ZERO, EdwardsPoint::default());
         let mut high = keys.sign(MessageKind::Proposal, b"pay");
         let at = high.len() - 32;
         let mut carry = 1_u16;
-        let order = (-Scalar::ONE).to_bytes();
-        for (byte, added) in high[at..].iter_mut().zip(order) {
+        for (byte, added) in high[at..].iter_mut().zip((-Scalar::ONE).to_bytes()) {
             let sum = u16::from(*byte) + u16::from(added) + carry;
             (*byte, carry) = (sum as u8, sum >> 8);
         }
-        let mut small = keys.sign(MessageKind::Proposal, b"pay");
-        let at = small.len() - 64;
-        small[at..at + 32].copy_from_slice(&small_points()[1].compress().0);
-        let (together, apart) = verdicts(&tables, &[high, small]);
+        let (together, apart) = verdicts(&tables, &[small, high]);
         assert_eq!(together, apart);
         assert!(together.iter().all(|verdict| verdict.contains("wrong")), "{together:#?}");
     }

@@ -285,6 +285,27 @@ fn a_part_that_waits_for_somebody_else_ends_all_parts_and_one_connection_execute
     }
 }
 
+#[test]
+fn a_statement_that_scans_a_table_waits_for_no_row_that_another_part_has_changed() {
+    for product in products() {
+        let mut pair = Pair::start(&product, divide_block);
+        let name = pair.servers[0].name();
+        pair.fill();
+        // The key begins with the part, so an interval of identifiers is no range of the key: databases look at all rows.
+        let update = |id: i64| {
+            vec![statement(&format!("UPDATE item SET amount = amount + 1 WHERE part = 'a' AND id = {id}"))]
+        };
+        let scan =
+            |id: i64| vec![statement(&format!("DELETE FROM item WHERE id BETWEEN {id} AND {}", id + 1))];
+        let block: Vec<_> = (100..KEYS).map(update).chain((0..8).map(|at| scan(at * 4 + 1))).collect();
+        let (is_equal, execution) = pair.is_equal(&block);
+        println!("{name}: {execution:?}");
+        assert!(is_equal, "{name}");
+        assert_eq!(execution.serial_because, None, "{name}");
+        assert_eq!(execution.connections > 1, name != "MariaDB", "{name}: which locks what it scans");
+    }
+}
+
 /// What stops a part's commit: it waits until so many parts have committed, kills a process or not, and fails.
 struct Stop {
     after: usize,

@@ -3,10 +3,12 @@
 mod products;
 mod started;
 
+use ankerdb_ledger::member::connection::{PostgresConnection, SqlConnection as _};
 use ankerdb_ledger::node::config::NodeFolder;
 use products::TestFolder;
 use started::{LIMIT, ORGANIZATIONS, StartedNetwork, TABLE, command, said, statement, submit};
 use std::path::Path;
+use std::time::Duration;
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a name in UTF-8")
@@ -231,5 +233,56 @@ fn commands_say_in_one_line_what_is_wrong() {
     }
     let done = client.submit(1, &proposal, None, LIMIT).expect("it is certified");
     assert_eq!((done.height, done.has_succeeded), (1, true));
+    network.end_and_compare_files();
+}
+
+/// Each of so many clients adds to an account of its own, all at once.
+fn submit_by_all(network: &StartedNetwork, clients: &[String], number: u64) {
+    std::thread::scope(|scope| {
+        for (at, name) in clients.iter().enumerate() {
+            scope.spawn(move || {
+                let sql = format!("UPDATE account SET balance = balance + 1 WHERE id = {at}");
+                assert!(submit(&network.client(name), number, &sql).has_succeeded, "{name}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_node_executes_a_block_over_several_connections_and_says_when_it_had_to_take_one() {
+    let clients: Vec<String> = (0..64).map(|at| format!("client{at}")).collect();
+    let more = ["--block-wait-ms=1500"];
+    let Some(mut network) = StartedNetwork::found_for("spread", 2, 1, &clients, &more) else { return };
+    network.start_all();
+    let first = network.client(&clients[0]);
+    submit(&first, 1, TABLE);
+    let rows: Vec<String> = (0..clients.len()).map(|at| format!("({at}, 100)")).collect();
+    submit(&first, 2, &format!("INSERT INTO account (id, balance) VALUES {}", rows.join(", ")));
+    let mut database = PostgresConnection::open(&network.servers[0].address).expect("a connection");
+    let mut sessions = || {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
+        let rows = database.run(sql).expect("a number");
+        String::from_utf8(rows[0][0][0].clone().expect("a number")).expect("digits").parse::<usize>()
+    };
+    // The main connection, one that says what the product locks, and this one.
+    assert!(sessions().expect("a number") <= 3);
+    submit_by_all(&network, &clients, 3);
+    assert!(sessions().expect("a number") >= 4, "no block was spread");
+    network.wait_for_equal_heights();
+    assert!(!network.status(0).state.contains("on one connection"));
+    // Somebody else holds a row for longer than a part waits.
+    database.run("BEGIN; SELECT balance FROM account WHERE id = 7 FOR UPDATE").expect("a lock");
+    let ending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(4));
+        database.run("ROLLBACK").map(drop)
+    });
+    submit_by_all(&network, &clients, 4);
+    ending.join().expect("a thread").expect("a rollback");
+    network.wait_for(0, "saying so", |status| status.state.contains("was executed on one connection"));
+    network.wait_for_equal_heights();
+    for name in ORGANIZATIONS {
+        let output = command(&["audit", text(&network.path(name))]);
+        assert!(output.status.success() && said(&output).contains("certifies"), "{}", said(&output));
+    }
     network.end_and_compare_files();
 }

@@ -188,3 +188,26 @@ fn read_secret(path: &Path) -> LedgerResult<String> {
     }
     std::fs::read_to_string(path).map_err(failed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(line: &str) -> NodeFolder {
+        let text = format!(
+            "name = \"one\"\n{line}\nfounding = \"f\"\nkey = \"k\"\ncertificate_key = \"c\"\nparty = []"
+        );
+        NodeFolder { path: PathBuf::from("folder"), config: toml::from_str(&text).expect("a configuration") }
+    }
+
+    #[test]
+    fn connections_are_four_or_what_is_said_within_bounds() {
+        assert_eq!(folder("").connections(), Ok(4));
+        assert_eq!(folder("connections = 1").connections(), Ok(1));
+        assert_eq!(folder("connections = 64").connections(), Ok(64));
+        for line in ["connections = 0", "connections = 65"] {
+            let said = folder(line).connections().expect_err(line).to_string();
+            assert!(said.contains("1 to 64 are taken"), "{said}");
+        }
+    }
+}

@@ -284,12 +284,6 @@ impl Engine {
     fn vote(&mut self, order: &[u8], round: u32) -> LedgerResult<()> {
         let Some(organization) = &mut self.organization else { return Ok(()) };
         let message = organization.execute_in(order, round)?;
-        if let Some(executed) = organization.last_executed()
-            && let Some(reason) = &executed.serial_because
-        {
-            let height = executed.block.header.height;
-            eprintln!("block {height} was executed on one connection: {reason}");
-        }
         let own_vote = organization.own_vote().cloned();
         self.settings.board.update(|state| state.own_vote = own_vote);
         self.settings.board.offer_vote(&message, None)
@@ -342,6 +336,12 @@ impl Engine {
         let order = OrderedBlock::verify(&certified.0.order, &chain.genesis, &chain.network)?;
         let executed = organization.last_executed();
         let executed = executed.filter(|executed| executed.block.header == certified.0.header);
+        if let Some(reason) = executed.and_then(|executed| executed.serial_because.as_ref()) {
+            let (height, system) = (certified.0.header.height, organization.system());
+            let text = format!("block {height} was executed on one connection: {reason}");
+            eprintln!("{text}");
+            self.say(format!("works with {system}; {text}"));
+        }
         let failures = executed.map(|executed| executed.failures.clone()).unwrap_or_default();
         let own_vote = organization.last_vote().unwrap_or_default();
         self.settings.board.publish_block(chain, certified, &failures, &order, own_vote);

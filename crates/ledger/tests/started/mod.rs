@@ -53,6 +53,18 @@ impl StartedNetwork {
 
     /// With as many ordering servers.
     pub(crate) fn found_with(name: &str, quorum: usize, orderings: usize) -> Option<StartedNetwork> {
+        let clients = ["bank", "shop"].map(str::to_owned);
+        StartedNetwork::found_for(name, quorum, orderings, &clients, &[])
+    }
+
+    /// With these clients, and more arguments of `init`.
+    pub(crate) fn found_for(
+        name: &str,
+        quorum: usize,
+        orderings: usize,
+        clients: &[String],
+        more: &[&str],
+    ) -> Option<StartedNetwork> {
         let products = products();
         if products.len() < 3 {
             return None;
@@ -70,7 +82,9 @@ impl StartedNetwork {
         let mut arguments = vec!["init".to_owned(), folder.path.display().to_string()];
         arguments.extend(servers.iter().zip(&ports).map(organization));
         arguments.extend(ports[ORDERING..].iter().map(|port| format!("--ordering=127.0.0.1:{port}")));
-        arguments.extend(["--client=bank".into(), "--client=shop".into(), format!("--quorum={quorum}")]);
+        arguments.extend(clients.iter().map(|client| format!("--client={client}")));
+        arguments.push(format!("--quorum={quorum}"));
+        arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = command(&arguments);
         assert!(output.status.success(), "{}", said(&output));
