@@ -21,8 +21,8 @@ use ankerdb_ledger::verify::verify_file;
 use products::{TestFolder, products, servers};
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const DEFINITIONS: [&str; 2] = [
@@ -286,6 +286,47 @@ fn a_part_that_waits_for_somebody_else_ends_all_parts_and_one_connection_execute
 }
 
 #[test]
+fn what_somebody_else_changes_during_a_spread_block_is_a_change_of_the_next_block_once() {
+    // AnKerDB has no triggers: there an audit finds it.
+    for server in servers().iter().filter(|server| server.name() != "AnKerDB") {
+        let name = server.name();
+        let other: Box<dyn SqlConnection> = match name {
+            "MariaDB" => Box::new(MariaDbConnection::open(&server.address).expect("a connection")),
+            _ => Box::new(PostgresConnection::open(&server.address).expect("a connection")),
+        };
+        let sql = Arc::new(Mutex::new((other, String::new())));
+        let hooked = sql.clone();
+        // Whatever is to be done, once, when a part begins to read its digests.
+        let before_digests = Arc::new(move || {
+            let (other, sql) = &mut *hooked.lock().expect("no panic");
+            let sql = std::mem::take(sql);
+            if !sql.is_empty() {
+                other.run(&sql).expect("a change");
+            }
+        });
+        let opener = part_opener(&name.to_lowercase(), &server.address);
+        let open = move || -> LedgerResult<Box<dyn PartConnection>> {
+            let before_digests = before_digests.clone();
+            Ok(Box::new(HookedPart { part: opener()?, before_digests, stop: None }))
+        };
+        let mut member = ParallelMember::new(server.member().expect("a member"), Box::new(open), 3);
+        tables().values().for_each(|table| member.create_table(table).expect("a table"));
+        run(&mut member, &load(), 1, true);
+        let update = |id: i64| vec![statement(&format!("UPDATE account SET balance = 7 WHERE id = {id}"))];
+        let block: Vec<_> = (101..KEYS).filter(|id| id % 4 != 0).map(update).collect();
+        sql.lock().expect("no panic").1 = "UPDATE account SET balance = 8 WHERE id = 41".to_owned();
+        let (changes, execution) = run(&mut member, &block, 2, true);
+        assert_eq!(execution.serial_because, None, "{name}");
+        assert!(sql.lock().expect("no panic").1.is_empty(), "{name}: nothing has changed meanwhile");
+        assert_eq!((execution.connections, changes.len()), (3, block.len()), "{name}");
+        let (changes, execution) = run(&mut member, &block, 3, true);
+        assert_eq!((execution.connections, changes.len()), (3, 1), "{name}: {changes:?}");
+        let (changes, _) = run(&mut member, &block, 4, true);
+        assert_eq!(changes.len(), 0, "{name}: {changes:?}");
+    }
+}
+
+#[test]
 fn a_statement_that_scans_a_table_waits_for_no_row_that_another_part_has_changed() {
     for product in products() {
         let mut pair = Pair::start(&product, divide_block);
@@ -313,12 +354,14 @@ struct Stop {
     committed: AtomicUsize,
 }
 
-struct StopsAtCommit {
+/// A part to which something happens.
+struct HookedPart {
     part: Box<dyn PartConnection>,
-    stop: Arc<Stop>,
+    before_digests: Arc<dyn Fn() + Send + Sync>,
+    stop: Option<Arc<Stop>>,
 }
 
-impl PartConnection for StopsAtCommit {
+impl PartConnection for HookedPart {
     fn lock_reach(&self) -> LockReach {
         self.part.lock_reach()
     }
@@ -333,10 +376,11 @@ impl PartConnection for StopsAtCommit {
         self.part.execute(statements, tables)
     }
     fn take_part_changes(&mut self) -> LedgerResult<Vec<RowChange>> {
+        (self.before_digests)();
         self.part.take_part_changes()
     }
     fn commit_part(&mut self, height: u64, part: usize, places: &[usize]) -> LedgerResult<()> {
-        let stop = &self.stop;
+        let Some(stop) = &self.stop else { return self.part.commit_part(height, part, places) };
         if part < stop.after {
             self.part.commit_part(height, part, places)?;
             stop.committed.fetch_add(1, Ordering::SeqCst);
@@ -400,7 +444,11 @@ fn stop_between_commits(demo: &mut DemoNetwork, at: usize, after: usize, is_data
     demo.reopen_with(at, |member| {
         let (opener, stop) = (part_opener(&name.to_lowercase(), &address), stop.clone());
         let open = move || -> LedgerResult<Box<dyn PartConnection>> {
-            Ok(Box::new(StopsAtCommit { part: opener()?, stop: stop.clone() }))
+            Ok(Box::new(HookedPart {
+                part: opener()?,
+                before_digests: Arc::new(|| {}),
+                stop: Some(stop.clone()),
+            }))
         };
         Box::new(ParallelMember::new(member, Box::new(open), 3))
     })

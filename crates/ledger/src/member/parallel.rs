@@ -26,9 +26,12 @@ pub type OpenPart = Box<dyn Fn() -> LedgerResult<Box<dyn PartConnection>> + Send
 struct SpreadBlock {
     /// The places of each part's transactions.
     places: Vec<Vec<usize>>,
-    /// What others than the ledger have changed before it.
-    before: Vec<RowChange>,
+    /// What others than the ledger have changed before it, and then what the parts have, one behind the other.
+    changes: Vec<RowChange>,
 }
+
+/// What a part has come to: why some of its transactions have failed, and what the others have changed.
+type PartOutcome = (BTreeMap<usize, String>, Vec<RowChange>);
 
 /// A member with several connections.
 pub struct ParallelMember {
@@ -82,7 +85,7 @@ impl ParallelMember {
         division: &[Vec<usize>],
         transactions: &[PlacedTransaction<'_>],
         tables: &BTreeMap<String, SharedTable>,
-    ) -> LedgerResult<BTreeMap<usize, String>> {
+    ) -> LedgerResult<PartOutcome> {
         let has_failed = std::sync::atomic::AtomicBool::new(false);
         let run = |part: &mut Box<dyn PartConnection>, own: &[usize]| {
             let done = execute_part(part.as_mut(), own, transactions, tables, &has_failed);
@@ -92,7 +95,7 @@ impl ParallelMember {
             done
         };
         let run = &run;
-        let done: Vec<LedgerResult<BTreeMap<usize, String>>> = std::thread::scope(|scope| {
+        let done: Vec<LedgerResult<PartOutcome>> = std::thread::scope(|scope| {
             let started: Vec<_> = self
                 .parts
                 .iter_mut()
@@ -101,11 +104,13 @@ impl ParallelMember {
                 .collect();
             started.into_iter().map(|thread| thread.join().expect("a part does not panic")).collect()
         });
-        let mut failures = BTreeMap::new();
-        for found in done {
-            failures.append(&mut found?);
+        let (mut failures, mut changes) = (BTreeMap::new(), Vec::new());
+        for part in done {
+            let (mut failed, mut changed) = part?;
+            failures.append(&mut failed);
+            changes.append(&mut changed);
         }
-        Ok(failures)
+        Ok((failures, changes))
     }
 
     /// Executes a block over several connections, if it is worth that.
@@ -119,10 +124,11 @@ impl ParallelMember {
             return Ok(None);
         }
         // While no part is open: a database that locks what it scans would wait for their digests.
-        let before = self.main.take_changes()?;
-        let failures = self.execute_parts(&division, transactions, tables)?;
+        let mut changes = self.main.take_changes()?;
+        let (failures, mut changed) = self.execute_parts(&division, transactions, tables)?;
+        changes.append(&mut changed);
         let places = |part: &Vec<usize>| part.iter().map(|at| transactions[*at].place).collect();
-        self.spread = Some(SpreadBlock { places: division.iter().map(places).collect(), before });
+        self.spread = Some(SpreadBlock { places: division.iter().map(places).collect(), changes });
         Ok(Some(BlockExecution { failures, connections: division.len(), serial_because: None }))
     }
 
@@ -133,39 +139,40 @@ impl ParallelMember {
     }
 }
 
-/// Executes the transactions of one part. Returns why some have failed.
+/// Executes the transactions of one part, and reads what they have changed.
 fn execute_part(
     part: &mut dyn PartConnection,
     own: &[usize],
     transactions: &[PlacedTransaction<'_>],
     tables: &BTreeMap<String, SharedTable>,
     has_failed: &std::sync::atomic::AtomicBool,
-) -> LedgerResult<BTreeMap<usize, String>> {
+) -> LedgerResult<PartOutcome> {
     let mut failures = BTreeMap::new();
     part.begin_part()?;
     for transaction in own.iter().map(|at| transactions[*at]) {
         if has_failed.load(std::sync::atomic::Ordering::Relaxed) {
-            return Ok(failures);
+            return Ok((failures, Vec::new()));
         }
         let failure = part.execute(transaction.statements, tables)?;
         failures.extend(failure.map(|reason| (transaction.place, reason)));
     }
-    Ok(failures)
+    let changes = part.take_part_changes()?;
+    Ok((failures, changes))
 }
 
-/// Does something with each part in a thread of its own, and gives the first error.
-fn for_all_parts<T: Send>(
+/// Commits all parts, each in a thread of its own, and gives the first error.
+fn commit_parts(
     parts: &mut [Box<dyn PartConnection>],
-    work: impl Fn(usize, &mut dyn PartConnection) -> LedgerResult<T> + Sync,
-) -> LedgerResult<Vec<T>> {
-    let work = &work;
+    height: u64,
+    places: &[Vec<usize>],
+) -> LedgerResult<()> {
     std::thread::scope(|scope| {
-        let started: Vec<_> = parts
-            .iter_mut()
-            .enumerate()
-            .map(|(at, part)| scope.spawn(move || work(at, part.as_mut())))
-            .collect();
-        let ended: Vec<LedgerResult<T>> =
+        let pairs = parts.iter_mut().zip(places).enumerate();
+        let commit = |(at, (part, places)): (usize, (&mut Box<dyn PartConnection>, &Vec<usize>))| {
+            part.commit_part(height, at, places)
+        };
+        let started: Vec<_> = pairs.map(|pair| scope.spawn(move || commit(pair))).collect();
+        let ended: Vec<LedgerResult<()>> =
             started.into_iter().map(|thread| thread.join().expect("a part does not panic")).collect();
         ended.into_iter().collect()
     })
@@ -224,17 +231,15 @@ impl Member for ParallelMember {
     }
 
     fn take_changes(&mut self) -> LedgerResult<Vec<RowChange>> {
-        let Some(spread) = &mut self.spread else { return self.main.take_changes() };
-        let mut changes = std::mem::take(&mut spread.before);
-        let parts = &mut self.parts[..spread.places.len()];
-        changes.extend(for_all_parts(parts, |_, part| part.take_part_changes())?.into_iter().flatten());
-        Ok(changes)
+        match &mut self.spread {
+            Some(spread) => Ok(std::mem::take(&mut spread.changes)),
+            None => self.main.take_changes(),
+        }
     }
 
     fn commit(&mut self, height: u64) -> LedgerResult<()> {
         if let Some(spread) = &self.spread {
-            let parts = &mut self.parts[..spread.places.len()];
-            for_all_parts(parts, |at, part| part.commit_part(height, at, &spread.places[at]))?;
+            commit_parts(&mut self.parts, height, &spread.places)?;
         }
         self.main.commit(height)?;
         self.spread = None;
