@@ -49,7 +49,7 @@ impl ParallelMember {
         ParallelMember::with_division(main, open_part, connections, divide_block)
     }
 
-    /// The same with another way to divide blocks: for tests of what happens if that is wrong.
+    /// Opens it with another way to divide blocks: for tests of what happens if that is wrong.
     pub fn with_division(
         main: Box<dyn Member>,
         open_part: OpenPart,

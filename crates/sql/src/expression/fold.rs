@@ -155,7 +155,7 @@ pub(super) fn cast_if_possible(operand: Expression, target: DataType) -> Express
 ///
 /// # Errors
 /// 22001 and 22003.
-pub(super) fn within_limits(expression: Expression, target: DataType) -> Result<Expression> {
+pub(crate) fn within_limits(expression: Expression, target: DataType) -> Result<Expression> {
     let has_limits = target.is_numeric() || matches!(target, DataType::Varchar(_) | DataType::Char(_));
     match expression {
         Expression::Literal(value @ Value::Text(_)) if target.is_numeric() => Ok(Expression::Literal(value)),

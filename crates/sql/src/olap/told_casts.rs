@@ -45,10 +45,9 @@ pub(super) fn told(mut query: Statement) -> Statement {
     });
     let mut groups = Groups(false);
     visit(&mut query, &mut groups);
-    let is_mistaken = |uses: &Uses| groups.0 || uses.types.len() > 1 || uses.all > uses.casts;
-    operands.retain(|_, uses| uses.casts > 0 && is_mistaken(uses));
-    if !operands.is_empty() {
-        visit(&mut query, &mut Casts { operands });
+    operands.retain(|_, uses| uses.types.len() > 1 || (uses.casts > 0 && uses.all > uses.casts));
+    if groups.0 || !operands.is_empty() {
+        visit(&mut query, &mut Casts { all: groups.0, operands });
     }
     query
 }
@@ -81,12 +80,14 @@ impl Work for Groups {
 }
 
 struct Casts {
+    /// Whether it is of all casts.
+    all: bool,
     operands: HashMap<String, Uses>,
 }
 
 impl Work for Casts {
     fn expression(&mut self, expression: &mut Expr) {
-        if cast(expression).is_some_and(|(operand, _)| self.operands.contains_key(&operand)) {
+        if self.all || cast(expression).is_some_and(|(operand, _)| self.operands.contains_key(&operand)) {
             tell(expression);
         }
     }

@@ -11,6 +11,7 @@ use crate::OutputColumn;
 use crate::clauses::{SYSTEM_VALUES, USER_VALUES};
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::clause_order::in_order;
+use crate::expression::fold::within_limits;
 use crate::expression::types::assignable;
 use crate::expression::{Binder, Expression, Parameters, Refusal, Scope, columns_of};
 use crate::forms::{columns_of_row, row};
@@ -18,7 +19,7 @@ use crate::name::{folded, quoted, simple_name};
 use crate::updatable::Verb;
 use ankerdb_engine::{
     Catalog, ColumnDefinition, ColumnSet, DataType, Error, Identity, IndexPosition, SqlState, SystemType,
-    Table,
+    Table, Value,
 };
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 use std::borrow::Cow;
@@ -598,10 +599,17 @@ impl Writing<'_, '_> {
             for (expr, &column) in row.content.iter().zip(columns) {
                 if !is_default(expr) && !targets.is_ignored(&table.columns()[column]) {
                     targets.check_given(&table.columns()[column])?;
-                    expressions[column] = binder.bind_written(expr, &table.columns()[column])?;
+                    expressions[column] = binder.bind_assigned(expr, &table.columns()[column])?;
                 }
             }
             rows.push(expressions);
+        }
+        // What is no value of its type is told before what is beyond its column's limits, in whichever row.
+        for expressions in &mut rows {
+            for &column in columns.iter().take(width) {
+                let value = std::mem::replace(&mut expressions[column], Expression::Literal(Value::Null));
+                expressions[column] = within_limits(value, table.columns()[column].data_type)?;
+            }
         }
         Ok(rows)
     }
@@ -697,10 +705,14 @@ fn bind_assignments(
             let taken = bound.iter().any(|(other, _)| *other == column);
             let definition = &target.table.columns()[column];
             let value = bind_new_value(target, catalog, column, &value, taken, || {
-                binder.bind_written(&value, definition)
+                binder.bind_assigned(&value, definition)
             })?;
             bound.push((column, value));
         }
+    }
+    for (column, value) in &mut bound {
+        let assigned = std::mem::replace(value, Expression::Literal(Value::Null));
+        *value = within_limits(assigned, target.table.columns()[*column].data_type)?;
     }
     leave_out_computed(&target.table, &mut bound);
     Ok(bound)
