@@ -1,7 +1,7 @@
 //! One statement on both servers, in all the ways that must give the same answer.
 
 use crate::answer::{Answer, Aspect, Difference, RowOrder, differences};
-use crate::query::ORDER;
+use crate::query::is_ordered;
 use crate::server::Server;
 use crate::tree::Tree;
 use crate::wire::ServerConnection;
@@ -263,7 +263,7 @@ impl Judge {
     /// Those of [`Judge::run`].
     pub fn compare(&mut self, tree: &Tree, way: Way, order: RowOrder) -> io::Result<Vec<Finding>> {
         let sql = tree.sql();
-        let order = if way != Way::Olap && sql.contains(ORDER) { order } else { RowOrder::Any };
+        let order = if way != Way::Olap && is_ordered(&sql) { order } else { RowOrder::Any };
         let (postgres, ankerdb) = match self.both(tree, way) {
             Ok(answers) => answers,
             Err(error) => {

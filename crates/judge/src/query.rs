@@ -7,8 +7,8 @@ use crate::tree::{Sort, Tree};
 use crate::types::TYPES;
 use crate::types::Type::{self, *};
 
-/// In front of the order of a whole query. A statement without it has no order to be compared.
-pub const ORDER: &str = " ORDER BY ";
+/// In front of the order of a query.
+const ORDER: &str = " ORDER BY ";
 
 /// Types of a query's columns.
 type Columns = Vec<Type>;
@@ -408,6 +408,22 @@ impl Generator<'_> {
     }
 }
 
+/// Whether a query orders its rows, not those of a subquery or a window. Without that it has no order to be compared.
+pub fn is_ordered(sql: &str) -> bool {
+    let (mut depth, mut quote) = (0, None);
+    sql.char_indices().any(|(at, character)| {
+        match (quote, character) {
+            (Some(open), _) if open != character => {}
+            (Some(_), _) => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            _ => return depth == 0 && sql[at..].starts_with(ORDER),
+        }
+        false
+    })
+}
+
 /// The parts of a query before it is ordered.
 struct Parts {
     with: Option<Tree>,
@@ -427,4 +443,16 @@ impl Parts {
 
 fn select(items: Vec<Tree>) -> Tree {
     Tree::new(Sort::Query).text("SELECT ").list(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ordered;
+
+    #[test]
+    fn the_order_of_a_subquery_is_not_the_order_of_the_query() {
+        assert!(is_ordered("SELECT ')(' || (SELECT 1 ORDER BY 1) FROM t ORDER BY 1"));
+        assert!(!is_ordered("SELECT '''(', (SELECT true FROM t ORDER BY 1 LIMIT 1) FROM t GROUP BY 1"));
+        assert!(!is_ordered("SELECT 1 AS \" ORDER BY \", rank() OVER (PARTITION BY a ORDER BY b) FROM t"));
+    }
 }

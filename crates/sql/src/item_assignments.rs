@@ -4,20 +4,46 @@
 //! | --- | --- |
 //! | `SET a[2] = x` | `SET a = "\0assign"("\0own a", x, 2)` |
 //! | `SET a[1] = x, a[2][3] = y` | `SET a = "\0assign"("\0assign"("\0own a", x, 1), y, 2, 3)` |
+//! | `SET a[2:3][4] = x` | `SET a = "\0assign slice"("\0own a", x, 2, 3, 1, 4)` |
+//! | `SET a[:n] = x` | `SET a = "\0assign slice"("\0own a", x, "\0open", n)` |
 //!
 //! No client can write these names. The second is that of a column of the table that is written, whatever other tables have.
 
 use crate::words;
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart,
+};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use std::ops::Range;
 
 /// The function of an array, of what one of its items becomes, and of the item's positions.
 pub(crate) const ASSIGN: &str = "\0assign";
-/// Stands for an assignment to a slice, which is refused.
+/// The function of an array, of what its slice becomes, and of two bounds for each dimension.
 pub(crate) const ASSIGN_SLICE: &str = "\0assign slice";
+/// Stands for a bound that is not written.
+pub(crate) const OPEN: &str = "\0open";
 /// Begins the name of a column of the table that is written.
 pub(crate) const OWN: &str = "\0own ";
+
+/// Whether an expression is such an assignment.
+pub(crate) fn is_call(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if matches!(function.name.0.as_slice(),
+        [ObjectNamePart::Identifier(name)] if [ASSIGN, ASSIGN_SLICE].contains(&name.value.as_str())))
+}
+
+/// The array, what the item becomes, and the positions.
+pub(crate) fn operands_mut(call: &mut Expr) -> Vec<&mut Expr> {
+    let Expr::Function(function) = call else { return Vec::new() };
+    let FunctionArguments::List(list) = &mut function.args else { return Vec::new() };
+    let arguments = list.args.iter_mut();
+    arguments
+        .filter_map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(operand)) => Some(operand),
+            _ => None,
+        })
+        .collect()
+}
 
 /// Rewrites the tokens of one statement.
 pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
@@ -166,16 +192,41 @@ fn quoted(value: String) -> Token {
 fn call(array: Vec<TokenWithSpan>, assignment: Assignment) -> Vec<TokenWithSpan> {
     let span = assignment.target.span;
     let token = |token: Token| TokenWithSpan::new(token, span);
-    let is_slice = assignment.positions.iter().flatten().any(|part| part.token == Token::Colon);
+    let is_slice = assignment.positions.iter().any(|position| colon(position).is_some());
     let function = if is_slice { ASSIGN_SLICE } else { ASSIGN };
     let mut tokens = vec![token(quoted(function.to_owned())), token(Token::LParen)];
     tokens.extend(array);
     tokens.push(token(Token::Comma));
     tokens.extend(assignment.value);
-    for position in assignment.positions.into_iter().filter(|_| !is_slice) {
+    for position in assignment.positions {
         tokens.push(token(Token::Comma));
-        tokens.extend(position);
+        if is_slice {
+            let one = vec![token(Token::Number("1".to_owned(), false))];
+            let (lower, upper) = match colon(&position) {
+                Some(at) => (position[..at].to_vec(), position[at + 1..].to_vec()),
+                None => (one, position),
+            };
+            let open = || vec![token(quoted(OPEN.to_owned()))];
+            tokens.extend(if lower.is_empty() { open() } else { lower });
+            tokens.push(token(Token::Comma));
+            tokens.extend(if upper.is_empty() { open() } else { upper });
+        } else {
+            tokens.extend(position);
+        }
     }
     tokens.push(token(Token::RParen));
     tokens
+}
+
+/// Where the bounds of a slice part.
+fn colon(position: &[TokenWithSpan]) -> Option<usize> {
+    let mut depth = 0;
+    position.iter().position(|part| {
+        match part.token {
+            Token::LBracket | Token::LParen => depth += 1,
+            Token::RBracket | Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && part.token == Token::Colon
+    })
 }

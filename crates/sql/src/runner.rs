@@ -1,6 +1,7 @@
 //! The context in which statements run, and the running of those that need queries first.
 
 use crate::CancelHandle;
+use crate::OutputColumn;
 use crate::activity::Activity;
 use crate::engine::SqlEngine;
 use crate::execute::{self, Done, Environment, SharedView};
@@ -12,8 +13,10 @@ use crate::plan::{
 };
 use crate::session_sequences::SessionSequences;
 use ankerdb_engine::{
-    Catalog, Definitions, Error, Interrupt, Isolation, Result, SearchPath, Transaction, Value,
+    Catalog, DataType, Definitions, Error, Interrupt, Isolation, Result, SearchPath, SystemType, Transaction,
+    Value,
 };
+use ankerdb_value::cast;
 use std::sync::Arc;
 
 /// The context that a statement needs besides a transaction.
@@ -262,13 +265,27 @@ impl Runner {
         let (parameters, cancel) = (environment.parameters, self.cancel.clone());
         let after = After { steps: steps.to_vec(), ..self.after(plan, environment.now) };
         let mut result = self.engine.olap().run_after(plan, parameters, view, after, cancel);
+        let lists: Vec<(usize, DataType)> = lists(plan.output()).collect();
         let mut rows = Vec::new();
         while let Some(batch) = result.next_batch()? {
             self.interrupt().check()?;
-            rows.extend(batch);
+            for mut row in batch {
+                for &(place, list) in &lists {
+                    row[place] = cast(std::mem::replace(&mut row[place], Value::Null), list)?;
+                }
+                rows.push(row);
+            }
         }
         Ok(rows)
     }
+}
+
+/// The columns that are arrays, with their types: the OLAP path gives them as texts, for clients.
+fn lists(output: &[OutputColumn]) -> impl Iterator<Item = (usize, DataType)> {
+    output.iter().enumerate().filter_map(|(place, column)| match column.data_type {
+        list @ DataType::System(SystemType::List(items)) if !items.is_vector() => Some((place, list)),
+        _ => None,
+    })
 }
 
 /// At SERIALIZABLE, what an analytical query reads takes part in validation.

@@ -2,7 +2,7 @@
 
 use super::Environment;
 use crate::explain::{Actual, Stage, address};
-use crate::expression::types::convert_exactly;
+use crate::expression::types::{Below, below, convert_exactly};
 use crate::expression::{Context, Expression, evaluate, is_true};
 use crate::materialized_table::check_populated;
 use crate::plan::access::{Access, Among, IndexRange, IndexUse, KeyBound, KeyPart};
@@ -297,20 +297,30 @@ fn key_ranges(range: &IndexRange, context: &Context) -> Result<Vec<KeyRange>> {
         return Ok(keys.iter().map(|key| pinned(key, values.len() + 1)).collect());
     }
     let mut whole = if values.is_empty() { KeyRange::all() } else { pinned(&encode(&values)?, values.len()) };
-    let mut end = |bound: &Option<KeyBound>| -> Result<End> {
+    let mut end = |bound: &Option<KeyBound>, is_lower: bool| -> Result<End> {
         let Some(bound) = bound else { return Ok(End::Open) };
         let value = match evaluate(&bound.part.value, context)? {
             Value::Null => return Ok(End::Nothing),
             value => value,
         };
-        // A bound that is no value of the column's type is left to the filter.
-        let Some(value) = convert_exactly(value, bound.part.column_type) else { return Ok(End::Open) };
+        let column_type = bound.part.column_type;
+        let (value, inclusive) = match convert_exactly(value.clone(), column_type) {
+            Some(value) => (value, bound.inclusive),
+            // The bound of whole numbers lies between two of them, or beyond all. NULLs sort above the greatest.
+            None => match (below(&value, column_type), is_lower) {
+                (Some(Below::At(value)), _) => (value, !is_lower),
+                (Some(Below::All(greatest)), false) => (greatest, true),
+                (Some(Below::All(_)), true) | (Some(Below::None), false) => return Ok(End::Nothing),
+                // What is no value of the column's type otherwise is left to the filter.
+                (Some(Below::None), true) | (None, _) => return Ok(End::Open),
+            },
+        };
         values.push(value);
         let key = encode(&values)?;
         values.pop();
-        Ok(End::At(key, bound.inclusive))
+        Ok(End::At(key, inclusive))
     };
-    match end(&range.lower)? {
+    match end(&range.lower, true)? {
         End::Nothing => return Ok(Vec::new()),
         End::Open => {}
         End::At(key, true) => whole.lower = Bound::Included(key),
@@ -319,7 +329,7 @@ fn key_ranges(range: &IndexRange, context: &Context) -> Result<Vec<KeyRange>> {
             Bound::Unbounded => return Ok(Vec::new()),
         },
     }
-    match end(&range.upper)? {
+    match end(&range.upper, false)? {
         End::Nothing => return Ok(Vec::new()),
         End::Open => {}
         End::At(key, true) => whole.upper = KeyRange::prefix(&key).upper,

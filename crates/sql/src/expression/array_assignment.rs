@@ -1,12 +1,13 @@
 //! Assignment to an item of an array: `UPDATE t SET a[2] = x`, which [`item_assignments`](crate::item_assignments) writes as a call.
 
-use super::Expression;
 use super::array::push;
 use super::array_function::{ArrayFunction, list_of, of_type, position};
+use super::array_slice;
 use super::bind::{Binder, Bound, Typed, type_name};
+use super::notation::ASSIGN_PART;
 use super::types::{assignable, is_float};
+use super::{Expression, function};
 use crate::item_assignments::{ASSIGN, ASSIGN_SLICE};
-use crate::name::not_supported;
 use ankerdb_engine::{
     ArrayBuilder, ArrayRef, DataType, Error, Interrupt, ListType, Result, SqlState, SystemType, Value,
     ValueRef,
@@ -15,39 +16,31 @@ use ankerdb_value::Dimension;
 use datafusion::sql::sqlparser::ast::Expr;
 
 /// The most dimensions that an array may be given.
-const DIMENSIONS_MAX: usize = 6;
+pub(super) const DIMENSIONS_MAX: usize = 6;
 /// The most items that a position beyond the end may add.
-const ITEMS_MAX: i64 = 134_217_727;
+pub(super) const ITEMS_MAX: i64 = 134_217_727;
 /// Items between two looks at the interrupt.
 const STRIDE: i64 = 1 << 16;
 
 /// The call for an assignment; `None` for other names.
 pub(super) fn call(binder: &mut Binder, name: &str, arguments: &[&Expr]) -> Option<Bound<Typed>> {
     match (name, arguments) {
-        (ASSIGN_SLICE, _) => Some(Err(not_supported("assignment to a slice of an array").into())),
         (ASSIGN, [array, item, positions @ ..]) => Some(assignment(binder, array, item, positions)),
+        (ASSIGN_SLICE, [array, items, bounds @ ..]) => {
+            Some(assignment_of_slice(binder, array, items, bounds))
+        }
         _ => None,
     }
 }
 
 fn assignment(binder: &mut Binder, array: &Expr, item: &Expr, positions: &[&Expr]) -> Bound<Typed> {
     let array = binder.bind(array)?;
-    let list = match (list_of(&array), array.data_type) {
-        (Some(list), _) => list,
-        (None, Some(DataType::Jsonb)) => {
-            return Err(not_supported("assignment to a part of a jsonb").into());
-        }
-        (None, known) => {
-            let known = known.map_or("unknown".to_owned(), type_name);
-            let message = format!("cannot subscript type {known} because it does not support subscripting");
-            return Err(Error::new(SqlState::DatatypeMismatch, message).into());
-        }
-    };
+    if array.data_type == Some(DataType::Jsonb) {
+        return assignment_of_part(binder, array, item, positions);
+    }
+    let list = list_of(&array).ok_or_else(|| not_subscripted(&array))?;
     if positions.len() > DIMENSIONS_MAX {
-        let count = positions.len();
-        let message =
-            format!("number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})");
-        return Err(Error::new(SqlState::ProgramLimitExceeded, message).into());
+        return Err(too_many_positions(positions.len()).into());
     }
     let item = binder.bind(item)?;
     let mut arguments = vec![array.expression, as_item(binder, item, list)?];
@@ -58,19 +51,91 @@ fn assignment(binder: &mut Binder, array: &Expr, item: &Expr, positions: &[&Expr
     Ok(of_type(ArrayFunction::Assign, arguments, DataType::System(SystemType::List(list))))
 }
 
+fn assignment_of_slice(binder: &mut Binder, array: &Expr, items: &Expr, bounds: &[&Expr]) -> Bound<Typed> {
+    let array = binder.bind(array)?;
+    if array.data_type == Some(DataType::Jsonb) {
+        let message = "jsonb subscript does not support slices";
+        return Err(Error::new(SqlState::DatatypeMismatch, message).into());
+    }
+    let list = list_of(&array).ok_or_else(|| not_subscripted(&array))?;
+    let items = binder.bind(items)?;
+    let items = converted(binder, items, DataType::System(SystemType::List(list)))?;
+    array_slice::assignment(binder, array, list, items, bounds)
+}
+
+/// Of a part of a document.
+fn assignment_of_part(binder: &mut Binder, document: Typed, item: &Expr, steps: &[&Expr]) -> Bound<Typed> {
+    let item = binder.bind(item)?;
+    let item = Typed::new(converted(binder, item, DataType::Jsonb)?, DataType::Jsonb);
+    let (mut texts, mut is_of_array) = (Vec::new(), None);
+    for step in steps {
+        let step = binder.bind(step)?;
+        let is_position = match step.data_type {
+            None => false,
+            Some(known) if known.is_text() => false,
+            Some(DataType::Integer | DataType::SmallInt) => true,
+            Some(known) => {
+                let message = format!("subscript type {} is not supported", type_name(known));
+                let hint = "jsonb subscript must be coercible to either integer or text.";
+                return Err(Error::new(SqlState::DatatypeMismatch, message).with_hint(hint).into());
+            }
+        };
+        is_of_array.get_or_insert(is_position);
+        texts.push(binder.cast(step, DataType::Text)?);
+    }
+    // What is NULL becomes an array or an object.
+    let is_of_array = Expression::Literal(Value::Boolean(is_of_array == Some(true)));
+    let mut items = vec![document, item, Typed::new(is_of_array, DataType::Boolean)];
+    items.extend(texts);
+    function::call(binder, ASSIGN_PART, items)
+}
+
+pub(super) fn too_many_positions(count: usize) -> Error {
+    let message =
+        format!("number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})");
+    Error::new(SqlState::ProgramLimitExceeded, message)
+}
+
+pub(super) fn too_large() -> Error {
+    let message = format!("array size exceeds the maximum allowed ({ITEMS_MAX})");
+    Error::new(SqlState::ProgramLimitExceeded, message)
+}
+
+/// Why a value is no position.
+pub(super) fn refused_position(value: Option<&Value>) -> Error {
+    match value {
+        Some(Value::Null) => {
+            Error::new(SqlState::NullValueNotAllowed, "array subscript in assignment must not be null")
+        }
+        _ => Error::internal("a position of an array is no integer"),
+    }
+}
+
+fn not_subscripted(array: &Typed) -> Error {
+    let known = array.data_type.map_or("unknown".to_owned(), type_name);
+    let message = format!("cannot subscript type {known} because it does not support subscripting");
+    Error::new(SqlState::DatatypeMismatch, message)
+}
+
 /// The value as an item, converted as assignment does.
 fn as_item(binder: &mut Binder, item: Typed, list: ListType) -> Bound<Expression> {
-    let target = list.item_type();
     match item.data_type {
-        None => binder.resolve(item, target),
         // Each keeps its own digits.
         Some(known) if list == ListType::Numeric && known.is_numeric() && !is_float(known) => {
             Ok(item.expression)
         }
-        Some(known) if assignable(known, target) => match list {
-            ListType::Numeric => Ok(binder.cast_to_numeric(item)?.expression),
-            _ => Ok(binder.cast(item, target)?.expression),
-        },
+        Some(known) if list == ListType::Numeric && assignable(known, list.item_type()) => {
+            Ok(binder.cast_to_numeric(item)?.expression)
+        }
+        _ => converted(binder, item, list.item_type()),
+    }
+}
+
+/// The value as one of a type, converted as assignment does.
+fn converted(binder: &mut Binder, item: Typed, target: DataType) -> Bound<Expression> {
+    match item.data_type {
+        None => binder.resolve(item, target),
+        Some(known) if assignable(known, target) => Ok(binder.cast(item, target)?.expression),
         Some(known) => {
             let (target, known) = (type_name(target), type_name(known));
             let message =
@@ -96,11 +161,7 @@ pub(super) fn assigned(
 ) -> Result<Value> {
     let position = |position: &Value| match position {
         Value::Integer(position) => Ok(*position),
-        Value::Null => {
-            let message = "array subscript in assignment must not be null";
-            Err(Error::new(SqlState::NullValueNotAllowed, message))
-        }
-        _ => Err(Error::internal("a position of an array is no integer")),
+        other => Err(refused_position(Some(other))),
     };
     let positions = positions.iter().map(position).collect::<Result<Vec<i32>>>()?;
     match array {
@@ -158,8 +219,7 @@ fn grown(
     let length = i64::from(line.length);
     let (before, behind) = ((-place).max(0), (place + 1 - length).max(0));
     if length + before + behind > ITEMS_MAX {
-        let message = format!("array size exceeds the maximum allowed ({ITEMS_MAX})");
-        return Err(Error::new(SqlState::ProgramLimitExceeded, message));
+        return Err(too_large());
     }
     let mut items = ArrayBuilder::new(array.list_type());
     let mut old = array.items();

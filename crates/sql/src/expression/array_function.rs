@@ -5,10 +5,12 @@
 
 use super::array::push;
 use super::array_assignment::assigned;
+use super::array_slice::{self, Bounds};
 use super::bind::{Binder, Bound, Typed, elsewhere};
 use super::evaluate::{order, shown};
+use super::notation::SUBSCRIPT;
 use super::types::{common_type, family, is_float};
-use super::{Expression, Function};
+use super::{Expression, Function, function};
 use ankerdb_engine::{
     Array, ArrayBuilder, ArrayRef, DataType, Error, Interrupt, ListType, Result, SqlState, SystemType, Value,
 };
@@ -41,8 +43,12 @@ pub(crate) enum ArrayFunction {
     Contains,
     ContainedBy,
     Overlaps,
+    /// `a[1:2]`.
+    Slice(Bounds),
     /// `SET a[1] = item`: the array with it.
     Assign,
+    /// `SET a[1:2] = array`: the array with its items.
+    AssignSlice(Bounds),
 }
 
 use ArrayFunction as F;
@@ -124,12 +130,21 @@ pub(super) fn operator(
 
 /// `root[1]`, of an array; positions of documents and of the catalog's vectors are another's.
 pub(super) fn subscript(binder: &mut Binder, root: &Expr, chain: &[AccessExpr]) -> Bound<Typed> {
+    if chain.iter().any(|access| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }))) {
+        return array_slice::slice(binder, root, chain);
+    }
     let mut items = vec![binder.bind(root)?];
     for access in chain {
-        let AccessExpr::Subscript(Subscript::Index { index }) = access else { return elsewhere("a slice") };
+        let AccessExpr::Subscript(Subscript::Index { index }) = access else {
+            return elsewhere("a field of an array");
+        };
         items.push(binder.bind(index)?);
     }
-    subscripted_by(binder, &items).unwrap_or_else(|| elsewhere("a subscript of what is no array"))
+    match subscripted_by(binder, &items) {
+        Some(item) => item,
+        None if items[0].data_type == Some(DataType::Jsonb) => function::call(binder, SUBSCRIPT, items),
+        None => elsewhere("a subscript of what is no array"),
+    }
 }
 
 /// The array and its positions, which are converted as assignment does; `None` if the first is no array.
@@ -188,7 +203,7 @@ fn typed(binder: &mut Binder, function: ArrayFunction, items: Vec<Typed>, taken:
             DataType::Integer
         }
         F::Dimensions | F::ToText => DataType::Text,
-        F::Subscript | F::Assign => return Err(wrong().into()),
+        F::Subscript | F::Slice(_) | F::Assign | F::AssignSlice(_) => return Err(wrong().into()),
         F::Append | F::Prepend | F::Concatenate | F::Remove | F::Replace => itself,
         F::Positions => DataType::System(SystemType::List(ListType::Integer)),
         F::Contains | F::ContainedBy | F::Overlaps => DataType::Boolean,
@@ -226,7 +241,9 @@ impl ArrayFunction {
     pub(crate) fn name(self) -> &'static str {
         match self {
             F::Subscript => "[]",
+            F::Slice(_) => "[:]",
             F::Assign => "assignment to an item",
+            F::AssignSlice(_) => "assignment to a slice",
             F::Contains => "operator @>",
             F::ContainedBy => "operator <@",
             F::Overlaps => "operator &&",
@@ -254,6 +271,7 @@ impl ArrayFunction {
                 | F::Replace
                 | F::ToText
                 | F::Assign
+                | F::AssignSlice(_)
         )
     }
 
@@ -268,6 +286,9 @@ impl ArrayFunction {
         }
         match (self, values) {
             (F::Assign, [array, item, positions @ ..]) => assigned(array, item, positions, result, interrupt),
+            (F::AssignSlice(bounds), [array, source, values @ ..]) => {
+                array_slice::assigned(array, source, bounds, values, list_result(result)?, interrupt)
+            }
             (F::Prepend, [item, array]) => append(array, item, true, result),
             (F::Append, [array, item]) => append(array, item, false, result),
             (F::Concatenate, [Value::Null, other] | [other, Value::Null]) => Ok(other.clone()),
@@ -296,6 +317,7 @@ impl ArrayFunction {
         let integer = |value: Option<i64>| value.map_or(Value::Null, |value| Value::Integer(value as i32));
         Ok(match (self, rest) {
             (F::Subscript, positions) => return subscripted(array, positions, result),
+            (F::Slice(bounds), values) => return array_slice::sliced(array, bounds, values, interrupt),
             (F::Length, _) => integer(dimension().map(|dimension| i64::from(dimension.length))),
             (F::Lower, _) => integer(dimension().map(|dimension| i64::from(dimension.lower))),
             (F::Upper, _) => integer(dimension().map(Dimension::upper)),

@@ -7,7 +7,7 @@
 use super::alternatives::common_alternative;
 use super::fold::cast_if_possible;
 use super::notation::as_call;
-use super::operator::is_quoted;
+use super::operator::is_untyped;
 use super::types::{
     ANY_BIT, ANY_CHAR, Family, assignable, data_type, exact_constant, family, number, numeric,
     same_representation,
@@ -606,14 +606,15 @@ impl<'a> Binder<'a> {
         Ok(Typed::new(Expression::Case(branches, Box::new(otherwise)), data_type))
     }
 
-    /// Converts alternatives to one type, as CASE, COALESCE, GREATEST and so on do. Constants in quotes beside a numeric keep their digits.
+    /// Converts alternatives to one type, as CASE, COALESCE, GREATEST and so on do. Constants in quotes and parameters beside a numeric keep
+    /// their digits.
     pub(crate) fn merge(&mut self, items: Vec<Typed>, what: &str) -> Bound<(Vec<Expression>, DataType)> {
         let mut items = items;
         let mut common = common_alternative(&items, what)?;
         if let Some(DataType::Numeric { .. } | DataType::Number) = common
-            && items.iter().any(is_quoted)
+            && items.iter().any(is_untyped)
         {
-            let number = |item| if is_quoted(&item) { self.cast_to_numeric(item) } else { Ok(item) };
+            let number = |item| if is_untyped(&item) { self.cast_to_numeric(item) } else { Ok(item) };
             items = items.into_iter().map(number).collect::<Bound<Vec<_>>>()?;
             common = common_alternative(&items, what)?;
         }

@@ -461,8 +461,8 @@ fn text_call(function: Function, values: &[Value]) -> Result<Value> {
     };
     let subject = argument(0)?;
     Ok(match function {
-        Function::Lower => Value::text(subject.to_lowercase()),
-        Function::Upper => Value::text(subject.to_uppercase()),
+        Function::Lower => Value::text(text::lower(subject)),
+        Function::Upper => Value::text(text::upper(subject)),
         Function::Length => Value::Integer(text::length(subject.chars().count())?),
         Function::OctetLength => Value::Integer(text::length(subject.len())?),
         Function::Replace => Value::text(text::replace(subject, argument(1)?, argument(2)?)),

@@ -9,7 +9,7 @@
 
 use super::evaluate::Context;
 use super::{Expression, Function, document, evaluate};
-use ankerdb_engine::{DataType, Interrupt, PackedType, Result, Value};
+use ankerdb_engine::{DataType, Interrupt, PackedType, Result, SqlState, Value};
 use ankerdb_value::{assign, cast};
 use std::cell::RefCell;
 
@@ -163,7 +163,11 @@ pub(crate) fn within_limits(expression: Expression, target: DataType) -> Result<
         Expression::Literal(value) if target.is_text() && is_shown_by_settings(&value) => {
             Ok(Expression::Literal(value))
         }
-        Expression::Literal(value) if has_limits => assign(value, target).map(Expression::Literal),
+        Expression::Literal(value) if has_limits => match assign(value.clone(), target) {
+            // NaN, which only a row is refused for.
+            Err(error) if error.state() == SqlState::FeatureNotSupported => Ok(Expression::Literal(value)),
+            done => done.map(Expression::Literal),
+        },
         other => Ok(other),
     }
 }

@@ -263,7 +263,7 @@ fn named_relation<'a>(function: &str, argument: &'a ast::Expr) -> &'a ast::Expr 
 
 /// Names of functions that [`call`] knows, with the fewest and the most arguments that they take; those of doubles are
 /// [`Math`]'s.
-const CALLS: [(&str, usize, usize); 43] = [
+const CALLS: [(&str, usize, usize); 44] = [
     ("coalesce", 1, usize::MAX),
     ("greatest", 1, usize::MAX),
     ("least", 1, usize::MAX),
@@ -273,6 +273,7 @@ const CALLS: [(&str, usize, usize); 43] = [
     ("left", 2, 2),
     ("right", 2, 2),
     ("strpos", 2, 2),
+    ("position", 2, 2),
     ("abs", 1, 1),
     ("ceil", 1, 1),
     ("ceiling", 1, 1),
@@ -604,7 +605,7 @@ fn text_call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed>
         ("left", 2) => (Function::Left, &[Text, Integer], Text),
         ("right", 2) => (Function::Right, &[Text, Integer], Text),
         ("replace", 3) => (Function::Replace, &[Text, Text, Text], Text),
-        ("strpos", 2) => (Function::Position, &[Text, Text], Integer),
+        ("strpos" | "position", 2) => (Function::Position, &[Text, Text], Integer),
         ("btrim" | "trim", 1) => (Function::Trim, &[Text], Text),
         ("btrim" | "trim", 2) => (Function::Trim, &[Text, Text], Text),
         ("ltrim", 1) => (Function::TrimStart, &[Text], Text),

@@ -8,6 +8,7 @@ mod alternatives;
 mod array;
 mod array_assignment;
 mod array_function;
+mod array_slice;
 pub(crate) mod bind;
 pub(crate) mod clause_order;
 pub(crate) mod cost;

@@ -9,6 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 pub(crate) const WITHOUT_KEYS: &str = "operator - of a list";
 /// The function of subscripts of a document.
 pub(crate) const SUBSCRIPT: &str = "operator []";
+/// The function of a document, of what a part of it becomes, of whether it is an array where it is NULL, and of the steps to the part.
+pub(crate) const ASSIGN_PART: &str = "operator []=";
 /// The function of `&&` between lists.
 pub(crate) const OVERLAP: &str = "operator &&";
 /// The function of `^`.
@@ -33,7 +35,9 @@ pub(crate) fn as_call(expression: &Expr) -> Option<(&'static str, Vec<Expr>)> {
             Some((if *shorthand { "substr" } else { "substring" }, arguments))
         }
         Expr::CompoundFieldAccess { root, access_chain } => subscripts(root, access_chain),
-        Expr::Position { expr, r#in } => Some(("strpos", vec![r#in.as_ref().clone(), expr.as_ref().clone()])),
+        Expr::Position { expr, r#in } => {
+            Some(("position", vec![r#in.as_ref().clone(), expr.as_ref().clone()]))
+        }
         _ => None,
     }
 }

@@ -290,7 +290,9 @@ impl Binder<'_> {
 
     /// `left operator right`, with PostgreSQL's result types.
     pub(crate) fn arithmetic(&mut self, operator: Arithmetic, left: Typed, right: Typed) -> Bound<Typed> {
-        if (operator, left.data_type) == (Arithmetic::Subtract, Some(DataType::Jsonb)) {
+        // A text is only taken from a document, as a key.
+        let is_key = left.data_type.is_none() && right.data_type.is_some_and(DataType::is_text);
+        if operator == Arithmetic::Subtract && (left.data_type == Some(DataType::Jsonb) || is_key) {
             return library::call(self, "operator -", vec![left, right]);
         }
         if [left.data_type, right.data_type].into_iter().flatten().any(DataType::is_document) {
@@ -589,6 +591,12 @@ fn compared_with(known: DataType) -> DataType {
 /// Whether this is a constant in quotes, which has no type yet.
 pub(crate) fn is_quoted(operand: &Typed) -> bool {
     operand.data_type.is_none() && matches!(operand.expression, Expression::Literal(Value::Text(_)))
+}
+
+/// Whether this is a constant in quotes or a parameter, which has no type yet.
+pub(super) fn is_untyped(operand: &Typed) -> bool {
+    is_quoted(operand)
+        || operand.data_type.is_none() && matches!(operand.expression, Expression::Parameter(_))
 }
 
 /// The longest `char(n)` that is filled up with blanks for LIKE.

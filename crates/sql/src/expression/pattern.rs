@@ -2,6 +2,7 @@
 
 use super::PatternSyntax;
 use super::similar::Similar;
+use super::text::lower;
 use ankerdb_engine::{Error, Interrupt, Result, SqlState};
 
 /// Characters compared between two looks at the interrupt: well under a millisecond.
@@ -22,7 +23,7 @@ impl Pattern {
     pub(crate) fn new(pattern: &str, escape: Option<char>, syntax: PatternSyntax) -> Result<Pattern> {
         Ok(match syntax {
             PatternSyntax::Like => Pattern::Like(parse(pattern, escape)?),
-            PatternSyntax::Ilike => Pattern::Ilike(parse(&pattern.to_lowercase(), escape)?),
+            PatternSyntax::Ilike => Pattern::Ilike(parse(&lower(pattern), escape)?),
             PatternSyntax::Similar => Pattern::Similar(Similar::new(pattern, escape)?),
         })
     }
@@ -31,7 +32,7 @@ impl Pattern {
     pub(crate) fn matches(&self, text: &str, interrupt: &Interrupt) -> Result<bool> {
         match self {
             Pattern::Like(parts) => matches(text, parts, interrupt),
-            Pattern::Ilike(parts) => matches(&text.to_lowercase(), parts, interrupt),
+            Pattern::Ilike(parts) => matches(&lower(text), parts, interrupt),
             Pattern::Similar(pattern) => pattern.matches(text, interrupt),
         }
     }

@@ -19,6 +19,35 @@ pub(crate) fn substring(text: &str, start: i64, length: Option<i64>) -> Result<&
     Ok(slice(text, start.saturating_sub(1), end.saturating_sub(1)))
 }
 
+/// The text in capitals.
+pub(crate) fn upper(text: &str) -> String {
+    text.chars().map(capital).collect()
+}
+
+/// The text in small letters.
+pub(crate) fn lower(text: &str) -> String {
+    text.chars().map(small).collect()
+}
+
+/// The capital of a letter, if one letter is: that of 'ß' is itself. (Unicode's simple mapping, as C libraries and so PostgreSQL have it.)
+pub(crate) fn capital(letter: char) -> char {
+    let mut full = letter.to_uppercase();
+    match (full.next(), full.next(), letter) {
+        (Some(capital), None, _) => capital,
+        (_, _, '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}') => {
+            char::from_u32(letter as u32 + 8).unwrap_or(letter)
+        }
+        (_, _, '\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}') => char::from_u32(letter as u32 + 9).unwrap_or(letter),
+        _ => letter,
+    }
+}
+
+/// The small letter of a capital, without the dot of 'İ'.
+pub(crate) fn small(letter: char) -> char {
+    // Only 'İ' becomes a letter and a dot.
+    letter.to_lowercase().next().unwrap_or(letter)
+}
+
 /// The first `count` characters; all but so many at the other end, if that is negative.
 pub(crate) fn left(text: &str, count: i64) -> &str {
     match count {

@@ -292,6 +292,35 @@ pub(crate) fn convert_exactly(value: Value, to: DataType) -> Option<Value> {
     }
 }
 
+/// The whole numbers of a type that are below a number which is none of them.
+pub(crate) enum Below {
+    /// All up to this one.
+    At(Value),
+    /// All of them; this is the greatest.
+    All(Value),
+    None,
+}
+
+/// Those below the number; `None` if the type has other values, or the value is no number.
+pub(crate) fn below(value: &Value, whole: DataType) -> Option<Below> {
+    let (least, greatest) = match whole {
+        DataType::SmallInt => (i16::MIN.into(), i16::MAX.into()),
+        DataType::Integer => (i32::MIN.into(), i32::MAX.into()),
+        DataType::BigInt => (i64::MIN, i64::MAX),
+        _ => return None,
+    };
+    let exactly = |number: i64| convert_exactly(Value::BigInt(number), whole);
+    let Value::Number(number) = cast(value.clone(), DataType::Number).ok()? else { return None };
+    let number = Number::read(&number);
+    // NaN is greater than all numbers.
+    let floor = if number.is_finite() { number.floor().ok()? } else { number };
+    Some(match floor {
+        high if high.compare(&Number::from_i128(greatest.into())).is_gt() => Below::All(exactly(greatest)?),
+        low if low.compare(&Number::from_i128(least.into())).is_lt() => Below::None,
+        within => Below::At(exactly(within.to_i64("bigint").ok()?)?),
+    })
+}
+
 /// The type and value of a number as it is written: the smallest of integer, bigint and numeric that holds it. What 38 digits do not
 /// hold is a numeric of any length.
 pub(crate) fn number(text: &str) -> Result<(Value, DataType)> {

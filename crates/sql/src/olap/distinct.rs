@@ -3,6 +3,7 @@
 //! It groups by the argument first where all aggregates with DISTINCT have the same one, and computes the others, such as sums,
 //! of parts. A sum of integers is a bigint, but a sum of bigints is a numeric: such sums stay whole.
 
+use super::exact_lists::ExactLists;
 use super::kept_above;
 use super::null_keys;
 use super::opaque_equal::OpaqueEqualities;
@@ -15,7 +16,7 @@ use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
 /// DataFusion's rules, of which one leaves sums of integers alone and another what is sorted by, with those of [`null_keys`] around them and
-/// [`OpaqueEqualities`] behind them.
+/// [`OpaqueEqualities`] behind them; [`ExactLists`] are the first.
 pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let ours = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
         "single_distinct_aggregation_to_group_by" => {
@@ -26,6 +27,7 @@ pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     };
     let mut rules =
         kept_above::around(null_keys::around(Optimizer::new().rules.into_iter().map(ours).collect()));
+    rules.insert(0, Arc::new(ExactLists));
     rules.push(Arc::new(OpaqueEqualities));
     rules
 }

@@ -88,7 +88,6 @@ impl Lists {
         if self.is_nested {
             select.projection.iter_mut().for_each(name_computed);
         }
-        name_grouped(select);
         let labels: Vec<Label> = select.projection.iter().map(label).collect();
         for (position, item) in select.projection.iter_mut().enumerate() {
             let own = &labels[position];
@@ -273,46 +272,10 @@ fn name_places(query: &mut Query) {
     }
 }
 
-/// Gives the columns of subqueries by which a query groups names of their own: DataFusion names a group after them.
-fn name_grouped(select: &mut Select) {
-    let GroupByExpr::Expressions(groups, _) = &select.group_by else { return };
-    let places = groups.iter().filter_map(place).collect::<Vec<_>>();
-    if places.len() < 2 {
-        return;
-    }
-    let mut subqueries = ColumnsOfSubqueries::default();
-    for position in places {
-        if let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) =
-            select.projection.get_mut(position)
-        {
-            visit(expr, &mut subqueries);
-        }
-    }
-}
-
 /// The position in the select list that a number of GROUP BY or ORDER BY stands for.
 fn place(key: &Expr) -> Option<usize> {
     let Expr::Value(ValueWithSpan { value: Value::Number(place, _), .. }) = key else { return None };
     place.parse::<usize>().ok()?.checked_sub(1)
-}
-
-/// Hides the columns of the subqueries that it visits.
-#[derive(Default)]
-struct ColumnsOfSubqueries {
-    count: usize,
-}
-
-impl Work for ColumnsOfSubqueries {
-    fn expression(&mut self, expression: &mut Expr) {
-        let Expr::Subquery(query) = expression else { return };
-        let SetExpr::Select(select) = query.body.as_mut() else { return };
-        if let [item @ (SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })] =
-            select.projection.as_mut_slice()
-        {
-            hide(item, self.count);
-            self.count += 1;
-        }
-    }
 }
 
 /// Leaves out the order of a query in FROM that computes with a name which is a computed column's, too: there the name means the column of

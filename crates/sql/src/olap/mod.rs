@@ -33,6 +33,7 @@ mod distinct;
 mod document_aggregate;
 mod duplicate;
 mod error;
+mod exact_lists;
 mod exact_spread;
 mod existence;
 mod explained;
@@ -90,6 +91,7 @@ mod system;
 pub(crate) mod target;
 mod ties;
 mod told_casts;
+mod told_subqueries;
 mod typing;
 mod unknown_function;
 mod unnesting;
@@ -353,7 +355,8 @@ impl OlapEngine {
             planner::bind(&self.state, tables, &named, declared).map_err(from_datafusion)?;
         known.resize(known.len().max(parameters), None);
         let (told, parameters) = parameter::infer(bound, &known).map_err(from_datafusion)?;
-        let bound = typing::without_text_types(told.clone()).map_err(from_datafusion)?;
+        let bound = typing::without_text_types(told.clone()).and_then(exact_lists::apart);
+        let bound = bound.map_err(from_datafusion)?;
         let optimized = self.state.optimize(&bound).map_err(from_optimizer)?;
         Ok(OlapPlan {
             uses_clock: uses_clock(&optimized).map_err(from_datafusion)?,

@@ -36,6 +36,8 @@ use datafusion::logical_expr::{
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+const NESTED: &str = "aggregate function calls cannot be nested";
+
 /// The plan with each aggregate in the query that it belongs to.
 pub(super) fn moved(plan: LogicalPlan) -> Result<LogicalPlan> {
     match may_have(&plan)? {
@@ -97,7 +99,7 @@ impl Level {
             None => merge_schema(&node.inputs()),
         };
         let refusal = match node {
-            LogicalPlan::Aggregate(_) => Some(Refusal::Grouping("aggregate function calls cannot be nested")),
+            LogicalPlan::Aggregate(_) => Some(Refusal::Grouping(NESTED)),
             LogicalPlan::Join(_) => {
                 Some(Refusal::Grouping("aggregate functions are not allowed in JOIN conditions"))
             }
@@ -112,6 +114,11 @@ impl Level {
             _ => Some(Refusal::Unsupported),
         };
         Level { schema, refusal, calls: Vec::new() }
+    }
+
+    /// Whether a column stands for one of its aggregates.
+    fn has_call(&self, column: &Column) -> bool {
+        column.relation.is_none() && self.calls.iter().any(|(_, name)| *name == column.name)
     }
 
     /// That of the items of FROM before another one, which it may mention.
@@ -318,11 +325,16 @@ impl Moving {
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
-        let owns = |level: &&mut Level| outer.iter().any(|column| level.schema.has_column(column));
         if is_own {
             return Ok(None);
         }
+        let owns = |level: &&mut Level| {
+            outer.iter().any(|column| level.schema.has_column(column) || level.has_call(column))
+        };
         let Some(level) = self.levels.iter_mut().rev().find(owns) else { return Ok(None) };
+        if outer.iter().any(|column| level.has_call(column)) {
+            return Err(grouping_error(NESTED.to_owned()));
+        }
         match level.refusal {
             None => {}
             Some(Refusal::Grouping(why)) => return Err(grouping_error(why.to_owned())),

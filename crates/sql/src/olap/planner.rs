@@ -175,9 +175,10 @@ pub(super) fn relational(
     let planner = SqlToRel::new_with_options(&names, options);
     let fields = super::parameter::fields(declared);
     let mut context = PlannerContext::new().with_prepare_param_data_types(fields);
-    let planned = match planner.sql_statement_to_plan_with_context(query.clone(), &mut context) {
+    let query = cells::with_parameters(query);
+    let planned = match planner.sql_statement_to_plan_with_context(query.clone().into_owned(), &mut context) {
         Err(error) if cells::are_refused(&error) => {
-            planner.sql_statement_to_plan_with_context(cells::as_calls(query.clone()), &mut context)
+            planner.sql_statement_to_plan_with_context(cells::as_calls(query.into_owned()), &mut context)
         }
         planned => planned,
     };

@@ -20,8 +20,8 @@ use super::list_query::list_of_subquery;
 use super::percentiles::as_list;
 use super::quantified;
 use super::sets;
-use super::told_casts;
 use super::written::{DISTINCT, NEGATED, NOT_DISTINCT, POSITIVE};
+use super::{told_casts, told_subqueries};
 use crate::domains;
 use crate::expression::bind::is_bare_numeric;
 use crate::expression::notation::as_call;
@@ -59,7 +59,7 @@ pub(super) fn with_calls(query: &Statement) -> Result<Statement> {
     let mut query = query.clone();
     let mut calls = Calls { refused: None };
     visit(&mut query, &mut calls);
-    calls.refused.map_or_else(|| Ok(told_casts::told(query)), Err)
+    calls.refused.map_or_else(|| Ok(told_subqueries::told(told_casts::told(query))), Err)
 }
 
 struct Calls {
@@ -98,7 +98,7 @@ impl Work for Calls {
             *expression = call;
         }
         if let Expr::CompoundFieldAccess { access_chain, .. } = expression {
-            access_chain.iter_mut().for_each(bound_slice);
+            bound_slices(access_chain);
         }
         if let Some(call) = of_numbers(expression) {
             *expression = call;
@@ -140,12 +140,26 @@ fn any_bits() -> DataType {
     DataType::Custom(ObjectName::from(name), Vec::new())
 }
 
-/// Gives a slice the bounds that are not written.
-fn bound_slice(access: &mut AccessExpr) {
-    let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access else { return };
+/// Gives slices the bounds that are not written. What has several subscripts is a slice if one of them is, and has no items: there are no
+/// arrays of several dimensions here.
+fn bound_slices(chain: &mut Vec<AccessExpr>) {
     let number = |number: i32| Expr::value(Value::Number(number.to_string(), false));
-    lower_bound.get_or_insert_with(|| number(1));
-    upper_bound.get_or_insert_with(|| number(i32::MAX));
+    let is_slice = |access: &AccessExpr| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }));
+    if chain.len() > 1
+        && let Some(slice) = chain.iter().position(is_slice)
+    {
+        chain.swap(0, slice);
+        chain.truncate(1);
+        if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = &mut chain[0] {
+            (*lower_bound, *upper_bound) = (Some(number(2)), Some(number(1)));
+        }
+    }
+    for access in chain {
+        if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access {
+            lower_bound.get_or_insert_with(|| number(1));
+            upper_bound.get_or_insert_with(|| number(i32::MAX));
+        }
+    }
 }
 
 /// Operators as calls whose operands the planner would look at: it knows no numerics of any length.

@@ -14,7 +14,7 @@ use super::told_casts::CAST;
 use super::unknown_function::{self, OPERATOR};
 use super::value::{field_type, sql_type};
 use crate::domains;
-use crate::expression::notation::OVERLAP;
+use crate::expression::notation::{OVERLAP, SUBSCRIPT};
 use crate::expression::{Math, Temporal, labels, library};
 use crate::rewrite::TIES;
 use crate::window_frames::FRAME;
@@ -101,6 +101,11 @@ impl ExprPlanner for WrittenOperators {
                 let byte = call("substr", Rough::Text, vec![access.expr, from, lit(1i64)]);
                 Ok(PlannerResult::Planned(when(begins.and(ends), byte).end()?))
             }
+            _ if field_type(&field) == Some(SqlType::Jsonb) => {
+                let written = Written::function(SUBSCRIPT, Rough::Library);
+                let call = ScalarFunction::new_udf(written, vec![access.expr, key.as_ref().clone()]);
+                Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+            }
             // Arrays of one dimension have nothing at places of two.
             _ if is_item(&access.expr) => Ok(PlannerResult::Planned(when(lit(false), access.expr).end()?)),
             DataType::Boolean | DataType::Int16 | DataType::Int32 | DataType::Int64 => {
@@ -156,6 +161,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "length" | "char_length" | "character_length" => ("length", Rough::Integer),
         "octet_length" => ("octet_length", Rough::Integer),
         "strpos" => ("strpos", Rough::Integer),
+        "position" => ("position", Rough::Integer),
         "nextval" => ("nextval", Rough::Count),
         "currval" => ("currval", Rough::Count),
         "setval" => ("setval", Rough::Count),

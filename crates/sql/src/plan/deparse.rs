@@ -89,6 +89,11 @@ impl Deparser<'_> {
                 let positions = positions.iter().map(|position| format!("[{}]", self.text(position)));
                 format!("({}){}", self.text(array), positions.collect::<String>())
             }
+            Function::Array(ArrayFunction::Slice(bounds), _) => {
+                let (array, positions) = arguments.split_first().expect("it has an array");
+                let positions = positions.iter().map(|position| self.text(position));
+                format!("({}){}", self.text(array), bounds.text(positions))
+            }
             _ => match (function.name().strip_prefix(OPERATOR), arguments) {
                 (Some(operator), [left, right]) => {
                     format!("({} {operator} {})", self.text(left), self.text(right))

@@ -14,6 +14,7 @@ use super::{Planner, Returning};
 use crate::expression::bind::{Bound, elsewhere, type_name};
 use crate::expression::types::assignable;
 use crate::expression::{Binder, Expression, Parameters, Refusal, Scope};
+use crate::item_assignments;
 use crate::name::{folded, quoted};
 use crate::olap::target::{ROW_IDENTITY, TARGET, hidden};
 use crate::olap::{OlapPlan, parameter};
@@ -55,6 +56,9 @@ pub(crate) enum Action {
     Insert(Vec<Expression>),
     Nothing,
 }
+
+/// The relation of computed values, to expressions.
+const COMPUTED: &str = "\0computed";
 
 impl Planner<'_> {
     /// Plans an UPDATE, as a join if it has to be one.
@@ -183,8 +187,9 @@ pub(super) struct Join<'a> {
     shown: Shown,
     with: Option<&'a ast::With>,
     parameters: &'a mut Parameters,
-    /// The other relations.
+    /// The other relations, and where they stand.
     relations: Vec<(String, Vec<ColumnDefinition>)>,
+    from: Vec<ast::TableWithJoins>,
     /// What the query computes, and the columns that such a value is for.
     computed: Vec<(Expr, Option<ColumnDefinition>)>,
 }
@@ -197,14 +202,15 @@ impl<'a> Join<'a> {
         parameters: &'a mut Parameters,
     ) -> Bound<Join<'a>> {
         let shown = target.show(parameters, None)?;
-        let (relations, computed) = (Vec::new(), Vec::new());
-        Ok(Join { planner, target, shown, with, parameters, relations, computed })
+        let (relations, from, computed) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Join { planner, target, shown, with, parameters, relations, from, computed })
     }
 
     /// Finds out which columns the other relations have.
     pub(super) fn learn(&mut self, from: &[ast::TableWithJoins]) -> Bound<()> {
         let mut names = Vec::new();
         from.iter().try_for_each(|item| names_of(item, &mut names))?;
+        self.from = from.to_vec();
         let mut known = vec![self.target.alias.clone()];
         for name in names {
             if known.contains(&name) {
@@ -247,6 +253,16 @@ impl<'a> Join<'a> {
 
     /// Binds by the OLTP path's binder, over these names.
     fn bind<T>(&mut self, names: Names, bind: impl FnOnce(&mut Binder) -> Bound<T>) -> Bound<T> {
+        self.bind_over(names, &[], bind)
+    }
+
+    /// With names of the first computed values, too.
+    fn bind_over<T>(
+        &mut self,
+        names: Names,
+        computed: &[ColumnDefinition],
+        bind: impl FnOnce(&mut Binder) -> Bound<T>,
+    ) -> Bound<T> {
         let mut scope = match names {
             Names::All => {
                 let scope = self.target.scope(Scope::default(), &self.target.alias, &self.shown);
@@ -258,24 +274,24 @@ impl<'a> Join<'a> {
         for (name, columns) in &self.relations {
             scope = scope.with(name.clone(), columns);
         }
+        if !computed.is_empty() {
+            scope = scope.with(COMPUTED, computed);
+        }
         let mut parameters = Parameters::declared(self.parameters.known());
         let bound = bind(&mut Binder::new(scope, &mut parameters))?;
         *self.parameters = parameters;
         Ok(bound)
     }
 
-    /// A value of the query's, where the OLTP path does not know the expression. A name that several relations share may
-    /// still be one that USING merges.
+    /// A value of the query's, where the OLTP path does not know the expression.
     fn or_computed(
         &mut self,
         bound: Bound<Expression>,
         expr: &Expr,
         column: Option<&ColumnDefinition>,
     ) -> Bound<Expression> {
-        match bound {
-            Err(Refusal::Elsewhere(_)) => {}
-            Err(Refusal::Failed(error)) if error.state() == SqlState::AmbiguousColumn => {}
-            done => return done,
+        if !bound.as_ref().is_err_and(is_for_query) {
+            return bound;
         }
         self.computed.push((expr.clone(), column.cloned()));
         Ok(Expression::Column(self.first_computed() + self.computed.len() - 1))
@@ -286,7 +302,40 @@ impl<'a> Join<'a> {
         let table = self.target.table.clone();
         let definition = &table.columns()[column];
         let bound = self.bind(names, |binder| binder.bind_written(expr, definition));
-        self.or_computed(bound, expr, Some(definition))
+        if !item_assignments::is_call(expr) || !bound.as_ref().is_err_and(is_for_query) {
+            return self.or_computed(bound, expr, Some(definition));
+        }
+        let mut call = expr.clone();
+        self.compute_operands(&mut call, names)?;
+        let named = self.computed.iter().enumerate().map(|(at, (_, column))| {
+            let data_type = column.as_ref().map_or(DataType::Boolean, |column| column.data_type);
+            ColumnDefinition::new(computed_name(at), data_type).nullable()
+        });
+        let computed: Vec<ColumnDefinition> = named.collect();
+        self.bind_over(names, &computed, |binder| binder.bind_written(&call, definition))
+    }
+
+    /// Operands of an assignment to an item of an array become values of the query's, where the OLTP path does not know them.
+    fn compute_operands(&mut self, call: &mut Expr, names: Names) -> Bound<()> {
+        for operand in item_assignments::operands_mut(call) {
+            if item_assignments::is_call(operand) {
+                self.compute_operands(operand, names)?;
+            } else if self.bind(names, |binder| binder.bind(operand)).as_ref().is_err_and(is_for_query) {
+                *operand = self.computed_operand(operand)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of a value that the query computes.
+    fn computed_operand(&mut self, operand: &Expr) -> Bound<Expr> {
+        let mut from = self.from.clone();
+        from.insert(0, ast::TableWithJoins { relation: self.target.factor(), joins: Vec::new() });
+        let plan = self.plan(plain_query(self.with, vec![item(operand.clone(), 0)], from, None))?;
+        let name = computed_name(self.computed.len());
+        let definition = ColumnDefinition::new(name.clone(), plan.output()[0].data_type).nullable();
+        self.computed.push((operand.clone(), Some(definition)));
+        Ok(compound(COMPUTED, Ident::with_quote('"', name)))
     }
 
     /// A condition of MERGE.
@@ -413,6 +462,20 @@ impl<'a> Join<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether an expression is one for the query: the OLTP path does not know it, or a name that several relations share, which may be
+/// one that USING merges.
+fn is_for_query(refusal: &Refusal) -> bool {
+    match refusal {
+        Refusal::Elsewhere(_) => true,
+        Refusal::Failed(error) => error.state() == SqlState::AmbiguousColumn,
+    }
+}
+
+/// What an expression calls a computed value; no client can write it.
+fn computed_name(at: usize) -> String {
+    format!("\0{at}")
 }
 
 impl Clause {

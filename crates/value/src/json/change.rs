@@ -2,16 +2,17 @@
 //! they say so.
 
 use super::canonical::key_order;
-use super::parse::{JsonNode, NodeKind, parse};
+use super::parse::{JsonNode, NodeKind, check, parse};
 use super::string::{push_string, unescaped};
 use super::walk::{JsonKind, Member, element, elements, kind, members, position};
 use ankerdb_base::{Error, Result, SqlState};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// The longest text that is indented, as PostgreSQL limits texts.
 const PRETTY_BYTES_MAX: usize = 1 << 30;
 
-fn invalid(message: &'static str) -> Error {
+fn invalid(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(SqlState::InvalidParameterValue, message)
 }
 
@@ -117,6 +118,9 @@ pub fn without_index(jsonb: &str, index: i32) -> Result<String> {
     Ok(array(kept.map(|(_, item)| *item)))
 }
 
+/// The most elements that an array is filled up to.
+const ELEMENTS_MAX: usize = (1 << 26) - 1;
+
 /// What is done at the end of a path.
 #[derive(Clone, Copy)]
 enum Edit<'a> {
@@ -175,6 +179,76 @@ pub fn without_path(jsonb: &str, steps: &[String]) -> Result<String> {
         return Err(invalid("cannot delete path in scalar"));
     }
     edited(jsonb, steps, Edit::Delete)
+}
+
+/// `SET document['a'][1] = value`: the document with the value at the path. What the path leads through is made where it is not there: an
+/// array for a step that is a number, filled with nulls before it, or an object. (PostgreSQL, 8.14.5.)
+///
+/// # Errors
+/// 22023 for a path through a scalar or before the beginning of an array, 22P02 for a step in an array that is no number, 54000 for an
+/// array that would be too long, and those of [`check`] for a document that would be too deep.
+pub fn assigned(jsonb: &str, steps: &[String], value: &str) -> Result<String> {
+    let (mut out, mut tails, mut at) = (String::with_capacity(jsonb.len()), Vec::new(), jsonb);
+    for (level, step) in steps.iter().enumerate() {
+        let index = match kind(at) {
+            JsonKind::Array => Some(index_within(step, level, at)?),
+            JsonKind::Object => None,
+            _ => {
+                let detail = "The path assumes key is a composite object, but it is a scalar value.";
+                return Err(invalid("cannot replace existing key").with_detail(detail));
+            }
+        };
+        let part = match index {
+            Some(index) => i32::try_from(index).ok().and_then(|index| element(at, index)),
+            None => super::walk::field(at, step)?,
+        };
+        let rest = &steps[level + 1..];
+        let Some(part) = part.filter(|_| !rest.is_empty()) else {
+            let value = made(rest, value)?;
+            out.push_str(&match index {
+                Some(index) => with_element(at, index, &value)?,
+                None => edited_object(at, step, Edit::Set { value: &value, creates: true })?,
+            });
+            break;
+        };
+        // Both are addresses in one text.
+        let start = part.as_ptr() as usize - at.as_ptr() as usize;
+        out.push_str(&at[..start]);
+        tails.push(&at[start + part.len()..]);
+        at = part;
+    }
+    tails.into_iter().rev().for_each(|tail| out.push_str(tail));
+    check(&out)?;
+    Ok(out)
+}
+
+/// The position in the array that a step names, counted from 0.
+fn index_within(step: &str, level: usize, array: &str) -> Result<usize> {
+    index(step, level, array)?.ok_or_else(|| {
+        invalid(format!("path element at position {} is out of range: {}", level + 1, step.trim()))
+    })
+}
+
+/// The value within arrays and objects that the steps lead through.
+fn made(steps: &[String], value: &str) -> Result<String> {
+    steps.iter().rev().try_fold(value.to_owned(), |value, step| match position(step) {
+        Some(index) => with_element("[]", usize::try_from(index).unwrap_or(0), &value),
+        None => edited_object("{}", step, Edit::Set { value: &value, creates: true }),
+    })
+}
+
+/// The array with the value at a position, and nulls before it where there was nothing.
+fn with_element(jsonb: &str, index: usize, value: &str) -> Result<String> {
+    if index >= ELEMENTS_MAX {
+        let message = format!("number of jsonb array elements exceeds the maximum allowed ({ELEMENTS_MAX})");
+        return Err(Error::new(SqlState::ProgramLimitExceeded, message));
+    }
+    let mut all = items(jsonb);
+    if index >= all.len() {
+        all.resize(index + 1, "null");
+    }
+    all[index] = value;
+    Ok(array(all))
 }
 
 /// Follows the path; what lies beside it is copied as it is.

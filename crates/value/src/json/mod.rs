@@ -30,8 +30,8 @@ mod tests;
 
 pub use canonical::to_jsonb;
 pub use change::{
-    InsertPosition, concatenated, inserted, pretty, set, without_index, without_keys, without_nulls,
-    without_path,
+    InsertPosition, assigned, concatenated, inserted, pretty, set, without_index, without_keys,
+    without_nulls, without_path,
 };
 pub use contain::contains;
 pub use key::comparison_key;

@@ -42,7 +42,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("substring", &[BIT, Integer, Integer], BIT, substring),
     entry("overlay", &[BIT, BIT, Integer], BIT, overlay),
     entry("overlay", &[BIT, BIT, Integer, Integer], BIT, overlay),
-    entry("strpos", &[BIT, BIT], Integer, position),
+    entry("position", &[BIT, BIT], Integer, position),
 ];
 
 /// How two strings of as many bits make one.

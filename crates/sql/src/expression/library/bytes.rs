@@ -28,7 +28,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("get_bit", &[Bytea, BigInt], Integer, get_bit),
     entry("set_bit", &[Bytea, BigInt, Integer], Bytea, set_bit),
     entry("bit_count", &[Bytea], BigInt, bit_count),
-    entry("strpos", &[Bytea, Bytea], Integer, position),
+    entry("position", &[Bytea, Bytea], Integer, position),
     entry("substr", &[Bytea, Integer], Bytea, substring),
     entry("substr", &[Bytea, Integer, Integer], Bytea, substring),
     entry("substring", &[Bytea, Integer], Bytea, substring),

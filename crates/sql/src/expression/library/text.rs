@@ -2,7 +2,7 @@
 
 use super::entry::{Entry, bytes, entry, integer, invalid, text, wrong_argument};
 use crate::expression::similar::invalid_escape;
-use crate::expression::text::{length, substring};
+use crate::expression::text::{capital, length, small, substring};
 use ankerdb_engine::DataType::{BigInt, Boolean, Bytea, Integer, Text};
 use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::cast;
@@ -89,8 +89,8 @@ fn initcap(values: &[Value], _: &Interrupt) -> Result<Value> {
     let mut is_inside = false;
     for character in text.chars() {
         match is_inside {
-            true => result.extend(character.to_lowercase()),
-            false => result.extend(character.to_uppercase()),
+            true => result.push(small(character)),
+            false => result.push(capital(character)),
         }
         is_inside = character.is_alphanumeric();
     }

@@ -125,10 +125,8 @@ fn called(call: &Call<'_>) -> Option<Function> {
 fn letters(call: &Call<'_>) -> Option<ArrayRef> {
     let subject = Texts::of(&call.arguments[0])?;
     match called(call)? {
-        Function::Lower => {
-            texts(call.rows, |row| Some(subject.at(row).map(|text| text.to_lowercase().into())))
-        }
-        _ => texts(call.rows, |row| Some(subject.at(row).map(|text| text.to_uppercase().into()))),
+        Function::Lower => texts(call.rows, |row| Some(subject.at(row).map(|text| text::lower(text).into()))),
+        _ => texts(call.rows, |row| Some(subject.at(row).map(|text| text::upper(text).into()))),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::read::{Operand, Reader, all_typed, is_list_type};
 use super::undefined_function;
 use crate::expression::bind::type_name;
-use crate::expression::{Refusal, Typed, fold, function, labels};
+use crate::expression::{Expression, Refusal, Typed, fold, function, labels};
 use crate::olap::arrow::computed_type;
 use crate::olap::error::external;
 use crate::olap::lists;
@@ -70,8 +70,13 @@ impl Reader<'_, '_> {
         called: &str,
     ) -> Result<Operand> {
         let name = call.func.name();
-        let mut arguments =
-            operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?;
+        let mut arguments = match name {
+            // Beside a numeric, they keep their digits.
+            "make_array" if operands.iter().any(is_untyped_parameter) => {
+                self.emit_merged(operands, "ARRAY")?
+            }
+            _ => operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?,
+        };
         let function = match written::function(name) {
             None => call.func.clone(),
             Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(called)))?,
@@ -119,4 +124,9 @@ impl Reader<'_, '_> {
         }
         Ok(types)
     }
+}
+
+/// Whether this is a parameter whose type nothing has told yet.
+pub(super) fn is_untyped_parameter(operand: &Operand) -> bool {
+    matches!(operand, Operand::Typed(Typed { expression: Expression::Parameter(_), data_type: None }))
 }

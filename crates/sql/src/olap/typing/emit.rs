@@ -349,7 +349,8 @@ impl Emitter<'_> {
         Ok(computed::call(Operation::Call(function), arguments, result))
     }
 
-    /// The type of the alternatives; they differ at most in their scale, or are constants without a type.
+    /// The type of the alternatives; they differ at most in their scale, or are constants without a type. Beside one of any scale, such as a
+    /// parameter, all keep their digits.
     fn widest(&self, arguments: &[Expr]) -> Result<DataType> {
         let mut widest = None;
         for argument in arguments {
@@ -361,6 +362,7 @@ impl Emitter<'_> {
                 (Some(DataType::Numeric { scale, .. }), DataType::Numeric { scale: other, .. }) => {
                     DataType::Numeric { precision: 38, scale: scale.max(other) }
                 }
+                (Some(DataType::Numeric { .. }), DataType::Number) => DataType::Number,
                 (None, DataType::Numeric { scale, .. }) => DataType::Numeric { precision: 38, scale },
                 (None, text) if text.is_text() => DataType::Text,
                 (None, own) => own,
@@ -375,13 +377,24 @@ fn any_of(conditions: Vec<Expr>) -> Expr {
     balanced(conditions, |left, right| binary(left, Operator::Or, right)).unwrap_or_else(|| lit(false))
 }
 
-/// A list of constants, or, since the optimizer takes others for constants when it intersects lists, comparisons with each item.
+/// A list of constants and parameters, or else comparisons with each item: the optimizer intersects lists, where it takes what is no constant
+/// for one, and NULL for a value ([`exact_lists`](crate::olap::exact_lists)).
 fn in_list(operand: Expr, items: Vec<Expr>, negated: bool) -> Expr {
-    if items.iter().all(|item| matches!(item, Expr::Literal(..) | Expr::Placeholder(_))) {
-        return Expr::InList(InList::new(Box::new(operand), items, negated));
+    let is_null = |item: &Expr| matches!(item, Expr::Literal(value, _) if value.is_null());
+    if !items.iter().all(|item| matches!(item, Expr::Literal(..) | Expr::Placeholder(_))) {
+        let any = any_of(items.into_iter().map(|item| binary(operand.clone(), Operator::Eq, item)).collect());
+        return if negated { Expr::Not(Box::new(any)) } else { any };
     }
-    let any = any_of(items.into_iter().map(|item| binary(operand.clone(), Operator::Eq, item)).collect());
-    if negated { Expr::Not(Box::new(any)) } else { any }
+    let (nulls, values): (Vec<Expr>, Vec<Expr>) = items.into_iter().partition(is_null);
+    let unknown = || lit(datafusion::scalar::ScalarValue::Boolean(None));
+    match (nulls.is_empty(), values.is_empty()) {
+        (false, true) => unknown(),
+        (true, _) => Expr::InList(InList::new(Box::new(operand), values, negated)),
+        (false, false) => {
+            let list = Expr::InList(InList::new(Box::new(operand), values, negated));
+            binary(list, if negated { Operator::And } else { Operator::Or }, unknown())
+        }
+    }
 }
 
 fn literal(value: &Value) -> Result<Expr> {

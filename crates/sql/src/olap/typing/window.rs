@@ -1,8 +1,10 @@
 //! Window functions in the typing pass.
 
+use super::call::is_untyped_parameter;
 use super::frames;
 use super::keyed;
 use super::read::Reader;
+use super::taken::check_aggregate;
 use super::undefined_function;
 use crate::expression::types::common_type;
 use crate::olap::error::external;
@@ -37,13 +39,23 @@ impl Reader<'_, '_> {
         let count = if is_aggregate { typed.params.args.len() } else { typed.params.args.len().min(1) };
         let is_count = typed.fun.name() == "ntile";
         if let ("lag" | "lead", [value, _, default]) = (typed.fun.name(), typed.params.args.as_slice()) {
-            typed.params.args[0] = self.in_common_type(value, default)?;
+            let operands = vec![self.read(value)?, self.read(default)?];
+            if is_untyped_parameter(&operands[1]) {
+                let offset = typed.params.args[1].clone();
+                let [value, default] = self.emit_merged(operands, "lag")?.try_into().expect("as many");
+                typed.params.args = vec![value, offset, default];
+            } else {
+                typed.params.args[0] = self.in_common_type(value, default)?;
+            }
         }
         if let Some(function) = self.with_offset(&mut typed)? {
             typed.fun = function;
         } else if !is_count {
             self.emitted_all(&mut typed.params.args[..count])?;
             self.add_up_times(typed.fun.name(), &mut typed.params.args)?;
+            if let (true, [argument, ..]) = (is_aggregate, typed.params.args.as_slice()) {
+                check_aggregate(typed.fun.name(), &argument.to_field(self.schema.as_ref())?.1)?;
+            }
         }
         self.emitted_all(&mut typed.params.partition_by)?;
         for part in &mut typed.params.partition_by {

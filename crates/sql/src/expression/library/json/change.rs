@@ -2,7 +2,7 @@
 
 use super::super::entry::{Entry, entry, integer, invalid, text, wrong_argument};
 use super::{TEXTS, steps, texts};
-use crate::expression::notation::WITHOUT_KEYS;
+use crate::expression::notation::{ASSIGN_PART, WITHOUT_KEYS};
 use ankerdb_engine::DataType::{Boolean, Integer, Json, Jsonb, Text};
 use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::json::{self, InsertPosition};
@@ -30,6 +30,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     entry("jsonb_set_lax", &[Jsonb, TEXTS, Jsonb], Jsonb, set_lax).lenient(),
     entry("jsonb_set_lax", &[Jsonb, TEXTS, Jsonb, Boolean], Jsonb, set_lax).lenient(),
     entry("jsonb_set_lax", &[Jsonb, TEXTS, Jsonb, Boolean, Text], Jsonb, set_lax).lenient(),
+    entry(ASSIGN_PART, &[Jsonb, Jsonb, Boolean], Jsonb, assign).and_any(1, usize::MAX).lenient(),
     entry("jsonb_insert", &[Jsonb, TEXTS, Jsonb], Jsonb, insert),
     entry("jsonb_insert", &[Jsonb, TEXTS, Jsonb, Boolean], Jsonb, insert),
     entry("json_strip_nulls", &[Json], Json, |values, _| {
@@ -63,6 +64,25 @@ fn flag(values: &[Value], position: usize, otherwise: bool) -> Result<bool> {
 fn set(values: &[Value], _: &Interrupt) -> Result<Value> {
     let creates = flag(values, 3, true)?;
     json::set(text(values, 0)?, &known_steps(values)?, text(values, 2)?, creates).map(Value::text)
+}
+
+/// `SET document['a'][1] = item`: of the document, the item, whether what is NULL becomes an array, and the steps.
+fn assign(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let whole = match values[0] {
+        Value::Null if flag(values, 2, false)? => "[]",
+        Value::Null => "{}",
+        _ => text(values, 0)?,
+    };
+    let item = if values[1].is_null() { "null" } else { text(values, 1)? };
+    let step = |position: usize| match values[position] {
+        Value::Null => {
+            let message = "jsonb subscript in assignment must not be null";
+            Err(Error::new(SqlState::NullValueNotAllowed, message))
+        }
+        _ => Ok(text(values, position)?.to_owned()),
+    };
+    let steps = (3..values.len()).map(step).collect::<Result<Vec<String>>>()?;
+    json::assigned(whole, &steps, item).map(Value::text)
 }
 
 fn insert(values: &[Value], _: &Interrupt) -> Result<Value> {
