@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod agreement;
 pub mod block;
 pub mod bytes;
 pub mod chain;
@@ -36,6 +37,7 @@ pub mod message;
 pub mod network;
 pub mod node;
 pub mod organization;
+pub mod policy;
 pub mod proof;
 pub mod recovery;
 pub mod schedule;
