@@ -44,7 +44,7 @@ pub struct SharedTable {
     pub columns: Vec<SharedColumn>,
     /// Positions of the columns of its primary key.
     pub key: Vec<usize>,
-    /// Who has to agree to transactions that write it; nobody where there is none.
+    /// Which organizations have to agree to transactions that write it; none where nothing is said.
     pub agreement: Option<AgreementPolicy>,
 }
 

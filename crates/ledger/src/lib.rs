@@ -24,6 +24,7 @@ pub mod chain;
 pub mod change;
 pub mod command;
 pub mod consensus;
+pub mod constraint;
 pub mod definition;
 pub mod demo;
 pub mod error;

@@ -14,7 +14,7 @@ use crate::genesis::Genesis;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Who has to agree to the transactions that write a table.
+/// The organizations that have to agree to the transactions which write a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgreementPolicy {
     /// How many of them; all of them where nothing is said.
