@@ -1,6 +1,7 @@
 //! What a network has agreed about so far: the head of the chain, the shared tables, and the last number of each client. Every
 //! member keeps it while it works, and whoever verifies a file builds it from nothing but the file.
 
+use crate::agreement::OrderEntry;
 use crate::block::{BlockHeader, leaves};
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
@@ -8,6 +9,7 @@ use crate::genesis::Genesis;
 use crate::hash::LedgerHash;
 use crate::merkle;
 use crate::message::{OrderedBlock, Proposal, Vote};
+use crate::policy::AgreementPolicy;
 use crate::signature::{MessageKind, PublicKey, Verified, verify};
 use crate::signers::SignerTables;
 use crate::statement::PortableStatement;
@@ -61,6 +63,8 @@ struct ReadProposal {
     client: PublicKey,
     number: u64,
     transaction: LedgerResult<CheckedTransaction>,
+    /// Why it has not the agreements that it needs.
+    disagreement: Option<LedgerError>,
 }
 
 /// How many proposals a thread reads at least.
@@ -73,12 +77,16 @@ fn threads(proposals: usize) -> usize {
     cores.min(proposals / PROPOSALS_PER_THREAD_MIN).max(1)
 }
 
-/// The transaction of a proposal, if its number is none that its client has used before.
+/// The transaction of a proposal, if its number is none that its client has used before. Without its agreements it takes no
+/// number: somebody else than its client may have left them out, and it may come again with them.
 fn take_number(
     read: LedgerResult<ReadProposal>,
     numbers: &mut BTreeMap<PublicKey, u64>,
 ) -> LedgerResult<CheckedTransaction> {
-    let ReadProposal { client, number, transaction } = read?;
+    let ReadProposal { client, number, transaction, disagreement } = read?;
+    if let Some(disagreement) = disagreement {
+        return Err(disagreement);
+    }
     let last = numbers.entry(client).or_default();
     if number <= *last {
         let reason = format!("transaction {number} of its client is a repetition: {last} was before");
@@ -122,13 +130,13 @@ impl LedgerChain {
             return Err(LedgerError::Untrusted(reason));
         }
         let mut numbers = self.numbers.clone();
-        let read = self.read_proposals(&order.proposals, order.proposals.len() == 1);
+        let read = self.read_entries(&order.proposals, order.proposals.len() == 1);
         let checked = read.into_iter().map(|read| take_number(read, &mut numbers));
         let transactions = checked.map(|checked| checked.map_err(|error| error.to_string())).collect();
         Ok(CheckedOrder { order, transactions, numbers })
     }
 
-    /// Whether a proposal could be executed if it came alone in the next block.
+    /// Whether a proposal could be executed if it came alone in the next block, with the agreements that it needs.
     ///
     /// # Errors
     /// [`LedgerError::Malformed`], [`LedgerError::Untrusted`] and [`LedgerError::Refused`] with what it would fail for.
@@ -137,26 +145,101 @@ impl LedgerChain {
         take_number(self.read_proposal(&verified, proposal.len(), true), &mut self.numbers.clone())
     }
 
-    /// Reads proposals and verifies their signatures, on all cores.
-    fn read_proposals(&self, messages: &[Vec<u8>], is_alone: bool) -> Vec<LedgerResult<ReadProposal>> {
-        let signers = messages.iter().filter_map(|message| message.first_chunk()).map(|key| PublicKey(*key));
-        self.signers.expect(signers.filter(|signer| self.genesis.client(signer).is_ok()));
-        let read = |messages: &[Vec<u8>]| -> Vec<LedgerResult<ReadProposal>> {
-            let slices: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+    /// Whether an entry of the order of a height has the agreements that its tables need.
+    ///
+    /// # Errors
+    /// [`LedgerError::Malformed`] and [`LedgerError::Untrusted`] with what is wrong or missing.
+    pub fn check_agreements(&self, entry: &[u8], height: u64) -> LedgerResult<()> {
+        let entry = OrderEntry::of(entry, &self.genesis)?;
+        let proposal = entry.proposal();
+        let verified = verify(MessageKind::Proposal, proposal)?;
+        let read = self.read_proposal(&verified, proposal.len(), true)?;
+        self.check_agreed(&entry, &read.transaction, height)
+    }
+
+    /// The tables with an agreement policy that a transaction writes, or makes.
+    pub fn policies<'a>(
+        &'a self,
+        transaction: &'a CheckedTransaction,
+    ) -> BTreeMap<&'a str, &'a AgreementPolicy> {
+        let mut found = BTreeMap::new();
+        let mut add = |table: &'a SharedTable| {
+            if let Some(policy) = &table.agreement {
+                found.insert(table.name.as_str(), policy);
+            }
+        };
+        match transaction {
+            CheckedTransaction::Definition(table) => add(table),
+            CheckedTransaction::Statements(statements) => {
+                let tables = statements.iter().filter_map(|statement| self.tables.get(&statement.table));
+                tables.for_each(add);
+            }
+        }
+        found
+    }
+
+    fn check_agreed(
+        &self,
+        entry: &OrderEntry<'_>,
+        transaction: &LedgerResult<CheckedTransaction>,
+        height: u64,
+    ) -> LedgerResult<()> {
+        let agreed = entry.agreed(&self.genesis, &self.network, height, &self.signers)?;
+        let Ok(transaction) = transaction else { return Ok(()) };
+        for (table, policy) in self.policies(transaction) {
+            if policy.missing(&self.genesis, &agreed) > 0 {
+                let has = agreed.iter().map(|member| self.genesis.members[*member as usize].name.as_str());
+                let has = has.collect::<Vec<_>>().join(", ");
+                let has = if has.is_empty() { "none".to_owned() } else { format!("that of {has}") };
+                let reason = format!("table \"{table}\" needs the agreement of {policy}, and this has {has}");
+                return Err(LedgerError::Untrusted(reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads entries of an order and verifies their signatures, on all cores.
+    fn read_entries(&self, messages: &[Vec<u8>], is_alone: bool) -> Vec<LedgerResult<ReadProposal>> {
+        let entries: Vec<LedgerResult<OrderEntry<'_>>> =
+            messages.iter().map(|message| OrderEntry::of(message, &self.genesis)).collect();
+        let signers = entries.iter().flatten().flat_map(OrderEntry::signers);
+        let is_known = |signer: &PublicKey| {
+            self.genesis.client(signer).is_ok()
+                || self.genesis.members.iter().any(|member| member.key == *signer)
+        };
+        self.signers.expect(signers.filter(is_known));
+        let read = |entries: &[LedgerResult<OrderEntry<'_>>]| -> Vec<LedgerResult<ReadProposal>> {
+            let slices: Vec<&[u8]> =
+                entries.iter().map(|entry| entry.as_ref().map_or(&[][..], OrderEntry::proposal)).collect();
             let verified = self.signers.verify_all(MessageKind::Proposal, &slices);
-            let pairs = verified.into_iter().zip(messages);
-            pairs.map(|(verified, message)| self.read_proposal(&verified?, message.len(), is_alone)).collect()
+            let pairs = verified.into_iter().zip(entries);
+            pairs
+                .map(|(verified, entry)| {
+                    self.read_entry(entry.as_ref().map_err(Clone::clone)?, &verified?, is_alone)
+                })
+                .collect()
         };
         let threads = threads(messages.len());
         if threads == 1 {
-            return read(messages);
+            return read(&entries);
         }
         let read = &read;
         std::thread::scope(|scope| {
-            let chunks = messages.chunks(messages.len().div_ceil(threads));
+            let chunks = entries.chunks(entries.len().div_ceil(threads));
             let started: Vec<_> = chunks.map(|chunk| scope.spawn(move || read(chunk))).collect();
             started.into_iter().flat_map(|thread| thread.join().expect("reading does not panic")).collect()
         })
+    }
+
+    fn read_entry(
+        &self,
+        entry: &OrderEntry<'_>,
+        verified: &Verified<'_>,
+        is_alone: bool,
+    ) -> LedgerResult<ReadProposal> {
+        let mut read = self.read_proposal(verified, entry.proposal().len(), is_alone)?;
+        read.disagreement = self.check_agreed(entry, &read.transaction, self.height + 1).err();
+        Ok(read)
     }
 
     fn read_proposal(
@@ -167,7 +250,7 @@ impl LedgerChain {
     ) -> LedgerResult<ReadProposal> {
         let (client, proposal) = Proposal::of_verified(verified, &self.genesis, &self.network)?;
         let transaction = self.transaction(&proposal, length, is_alone);
-        Ok(ReadProposal { client, number: proposal.number, transaction })
+        Ok(ReadProposal { client, number: proposal.number, transaction, disagreement: None })
     }
 
     /// The number of a client's last transaction, or 0.
@@ -196,6 +279,9 @@ impl LedgerChain {
             }
             if self.tables.contains_key(&table.name) {
                 return Err(LedgerError::Refused(format!("shared table \"{}\" exists", table.name)));
+            }
+            if let Some(policy) = &table.agreement {
+                policy.check(&self.genesis)?;
             }
             return Ok(CheckedTransaction::Definition(table));
         }
@@ -283,6 +369,7 @@ impl LedgerChain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agreement::{Agreement, ChainedTransaction};
     use crate::genesis::Identity;
     use crate::message::ProposedStatement;
     use crate::signature::KeyPair;
@@ -350,5 +437,97 @@ mod tests {
         // What is wrong takes no number; what is refused for another reason does.
         assert_eq!(checked.numbers[&clients[0].public()], 599);
         assert_eq!(checked.numbers[&clients[1].public()], 598);
+    }
+
+    /// A chain of three members with a table that needs the agreement of two of them, and a proposal on it.
+    fn agreeing() -> (LedgerChain, [KeyPair; 3], KeyPair, Vec<u8>) {
+        let key = |seed: u8| KeyPair::from_seed(&[seed; 32]);
+        let (ordering, client, members) = (key(1), key(2), [key(3), key(4), key(5)]);
+        let mut chain = chain(&ordering, std::slice::from_ref(&client));
+        chain.genesis.members =
+            members.iter().enumerate().map(|(at, keys)| identity(&format!("m{at}"), keys)).collect();
+        let sql = "create shared table b (id bigint primary key) with (agreement = 'm0, m2')";
+        let table = SharedTable::parse(sql).expect("a definition");
+        chain.tables.insert(table.name.clone(), table);
+        let proposal = proposal(&chain, &client, 1, "delete from b where id = 1");
+        (chain, members, client, proposal)
+    }
+
+    fn checked(chain: &LedgerChain, entries: &[Vec<u8>]) -> CheckedOrder {
+        let order = OrderedBlock { network: chain.network, height: 1, proposals: entries.to_vec() };
+        chain.check(&order.sign(&KeyPair::from_seed(&[1; 32]))).expect("an order")
+    }
+
+    #[test]
+    fn a_table_with_a_policy_takes_only_transactions_with_the_agreements_that_it_needs() {
+        let (chain, members, client, proposal) = agreeing();
+        let network = chain.network;
+        let yes = |member: usize| Agreement {
+            network,
+            proposal: Agreement::name_of(&proposal),
+            member: member as u32,
+            until: 1,
+            refusal: None,
+        };
+        let signed = |member: usize| yes(member).sign(&members[member]);
+        let chained = |agreements: &[Vec<u8>]| {
+            let agreements = agreements.to_vec();
+            ChainedTransaction { network, proposal: proposal.clone(), agreements }.sign(&members[1])
+        };
+        let other = super::tests::proposal(&chain, &client, 1, "delete from b where id = 2");
+        let to_other = Agreement { proposal: Agreement::name_of(&other), ..yes(2) };
+        let mut broken = signed(2);
+        broken[50] ^= 1;
+        let says_no = Agreement { refusal: Some("no".into()), ..yes(2) };
+        let elsewhere = Agreement { network: LedgerHash([7; 32]), ..yes(2) };
+        for (entry, reason) in [
+            (proposal.clone(), "needs the agreement of m0, m2, and this has none"),
+            (chained(&[]), "this has none"),
+            (chained(&[signed(0), signed(1)]), "this has that of m0, m1"),
+            (chained(&[signed(0), signed(0)]), "this has that of m0"),
+            // Forged by another member, and by one that is none.
+            (chained(&[signed(0), yes(2).sign(&members[1])]), "in the name of \"m2\" is signed by"),
+            (chained(&[signed(0), yes(2).sign(&client)]), "in the name of \"m2\" is signed by"),
+            (chained(&[signed(0), Agreement { member: 3, ..yes(2) }.sign(&client)]), "which there is not"),
+            (chained(&[signed(0), broken]), "is wrong"),
+            // Replayed: to another transaction, in another network, and after its last block.
+            (chained(&[signed(0), to_other.sign(&members[2])]), "is to another transaction"),
+            (chained(&[signed(0), elsewhere.sign(&members[2])]), "came to network"),
+            (chained(&[signed(0), Agreement { until: 0, ..yes(2) }.sign(&members[2])]), "has that of m0"),
+            (chained(&[signed(0), says_no.sign(&members[2])]), "this has that of m0"),
+            (chained(&[signed(0), signed(1), signed(2), signed(0)]), "4 agreements of 3 members"),
+        ] {
+            // It has no effect, and takes no number: it may come again with its agreements.
+            let with_all = chained(&[signed(0), signed(2)]);
+            let found = checked(&chain, &[entry, with_all.clone(), with_all]);
+            let said = found.transactions[0].as_ref().expect_err(reason);
+            assert!(said.contains(reason), "{said}, and not {reason}");
+            assert!(found.transactions[1].is_ok(), "{:?}", found.transactions[1]);
+            let again = found.transactions[2].as_ref().expect_err("a repetition");
+            assert!(again.contains("repetition"), "{again}");
+        }
+        let by_client = ChainedTransaction { network, proposal: proposal.clone(), agreements: Vec::new() };
+        let found = checked(&chain, &[by_client.sign(&client)]);
+        assert!(found.transactions[0].is_err(), "a client's is no chained transaction");
+    }
+
+    #[test]
+    fn a_definition_with_a_policy_needs_the_agreement_of_those_that_it_names() {
+        let (chain, members, client, _) = agreeing();
+        let network = chain.network;
+        let sql = "create shared table c (id bigint primary key) with (agreement = 'any 1 of m1, m2')";
+        let definition = proposal(&chain, &client, 1, sql);
+        let found = checked(&chain, std::slice::from_ref(&definition));
+        let said = found.transactions[0].as_ref().expect_err("without agreement");
+        assert!(said.contains("table \"c\" needs the agreement of any 1 of m1, m2"), "{said}");
+        let name = Agreement::name_of(&definition);
+        let yes = Agreement { network, proposal: name, member: 2, until: 9, refusal: None };
+        let agreements = vec![yes.sign(&members[2])];
+        let entry = ChainedTransaction { network, proposal: definition, agreements }.sign(&members[2]);
+        assert!(checked(&chain, &[entry]).transactions[0].is_ok());
+        let sql = "create shared table d (id bigint primary key) with (agreement = 'm1, m7')";
+        let found = checked(&chain, &[proposal(&chain, &client, 2, sql)]);
+        let said = found.transactions[0].as_ref().expect_err("a stranger");
+        assert!(said.contains("\"m7\" is no organization"), "{said}");
     }
 }

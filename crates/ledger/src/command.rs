@@ -1,5 +1,7 @@
 //! `ankerdb ledger`: the demonstration, and what a stranger does with a ledger file.
 
+use crate::agreement::OrderEntry;
+use crate::chain::LedgerChain;
 use crate::demo::{DemoSettings, run_demo};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
@@ -14,6 +16,7 @@ use crate::node::wire::StatusMessage;
 use crate::organization::scan_states;
 use crate::proof::{TransactionName, check, prove};
 use crate::recovery::RecoveryClass;
+use crate::signers::SignerTables;
 use crate::verify::{verify_file, visit_blocks};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -389,6 +392,9 @@ fn print_status(status: &StatusMessage) {
         ("EVIDENCE", &status.evidence),
         ("repair", &status.repairs),
         ("refused message", &status.refused),
+        ("agreement policy of", &status.policies),
+        ("constraint", &status.constraints),
+        ("not agreed to", &status.objections),
     ];
     for (title, lines) in lists {
         lines.iter().for_each(|line| println!("{title}: {line}"));
@@ -435,6 +441,11 @@ fn verify(file: &Path, network: Option<&str>) -> LedgerResult<()> {
         "{} blocks, {} transactions, {} of them succeeded; {} votes",
         chain.height, found.transactions, found.succeeded, found.votes
     );
+    for table in chain.tables.values() {
+        if let Some(policy) = &table.agreement {
+            println!("transactions on table \"{}\" had the agreement of {policy}", table.name);
+        }
+    }
     for block in &found.superseded {
         println!(
             "block {}: its keeper had voted for {}, and was outvoted or found no quorum",
@@ -480,11 +491,16 @@ fn export(file: &Path) -> LedgerResult<()> {
         let order = OrderedBlock::verify(&block.order, &chain.genesis, &chain.network)?;
         for (index, message) in order.proposals.iter().enumerate() {
             let outcome = if block.header.outcomes.get(index) { "ok" } else { "failed" };
-            match Proposal::verify(message, &chain.genesis, &chain.network) {
-                Ok((key, proposal)) => {
+            let entry = OrderEntry::of(message, &chain.genesis);
+            let read = entry.and_then(|entry| {
+                let proposal = Proposal::verify(entry.proposal(), &chain.genesis, &chain.network)?;
+                Ok((proposal, show_agreements(&entry, chain, block.header.height)))
+            });
+            match read {
+                Ok(((key, proposal), agreements)) => {
                     let client = &chain.genesis.client(&key)?.name;
                     println!(
-                        "{}.{index}\t{outcome}\t{client} {}\t{}",
+                        "{}.{index}\t{outcome}\t{client} {}\t{}{agreements}",
                         block.header.height,
                         proposal.number,
                         show(&proposal)
@@ -495,6 +511,18 @@ fn export(file: &Path) -> LedgerResult<()> {
         }
         Ok(())
     })
+}
+
+/// The organizations that have agreed to an entry, behind a tab; nothing if there are none.
+fn show_agreements(entry: &OrderEntry<'_>, chain: &LedgerChain, height: u64) -> String {
+    match entry.agreed(&chain.genesis, &chain.network, height, &SignerTables::default()) {
+        Ok(members) if members.is_empty() => String::new(),
+        Ok(members) => {
+            let names = members.iter().map(|member| chain.genesis.members[*member as usize].name.as_str());
+            format!("\tagreed: {}", names.collect::<Vec<_>>().join(", "))
+        }
+        Err(error) => format!("\t{error}"),
+    }
 }
 
 /// The statements of a proposal with their values.
@@ -527,6 +555,9 @@ fn check_proof(path: &Path, network: Option<&str>) -> LedgerResult<()> {
             println!("signed by {client} as its number {}: {}", proposal.number, show(proposal))
         }
         _ => println!("it is not signed by a client, and was executed by nobody"),
+    }
+    if !proved.agreed.is_empty() {
+        println!("agreed to by {}", proved.agreed.join(", "));
     }
     Ok(())
 }

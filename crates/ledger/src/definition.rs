@@ -6,6 +6,7 @@
 use crate::bytes::CanonicalWriter;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
+use crate::policy::AgreementPolicy;
 use crate::token::{KEYWORDS, Token, tokens};
 use crate::value::{Content, LedgerType, encode_row};
 
@@ -43,11 +44,13 @@ pub struct SharedTable {
     pub columns: Vec<SharedColumn>,
     /// Positions of the columns of its primary key.
     pub key: Vec<usize>,
+    /// Which organizations have to agree to transactions that write it; none where nothing is said.
+    pub agreement: Option<AgreementPolicy>,
 }
 
 impl SharedTable {
     /// Reads `CREATE SHARED TABLE name (column type [NOT NULL] [PRIMARY KEY] [CHECK (column >= number)], ..., [PRIMARY KEY
-    /// (column, ...)])`.
+    /// (column, ...)]) [WITH (agreement = 'policy')]`.
     ///
     /// # Errors
     /// [`LedgerError::Refused`] with the reason.
@@ -134,6 +137,9 @@ impl SharedTable {
         for &at in &self.key {
             writer.count(at);
         }
+        if let Some(policy) = &self.agreement {
+            writer.bytes(policy.to_string().as_bytes());
+        }
         LedgerHash::of("shared table", &[&writer.finish()])
     }
 }
@@ -212,7 +218,8 @@ impl DefinitionParser<'_> {
         if !self.takes_words(&["create", "shared", "table"]) {
             return refused("a definition begins with CREATE SHARED TABLE");
         }
-        let mut table = SharedTable { name: self.name()?, columns: Vec::new(), key: Vec::new() };
+        let mut table =
+            SharedTable { name: self.name()?, columns: Vec::new(), key: Vec::new(), agreement: None };
         self.symbol("(")?;
         loop {
             if self.takes_words(&["primary", "key"]) {
@@ -225,12 +232,27 @@ impl DefinitionParser<'_> {
             }
         }
         self.symbol(")")?;
+        if self.takes_words(&["with"]) {
+            table.agreement = Some(self.agreement()?);
+        }
         if self.at < self.tokens.len() {
-            return refused(
-                "nothing may follow a definition: options are the ledger's choice, alike for all databases",
-            );
+            let reason = "only WITH (agreement = '...') may follow a definition: other options are the ledger's choice, alike for all databases";
+            return refused(reason);
         }
         Ok(table)
+    }
+
+    /// `(agreement = 'policy')`
+    fn agreement(&mut self) -> LedgerResult<AgreementPolicy> {
+        let form = "the only option of a shared table is WITH (agreement = '...')";
+        self.symbol("(")?;
+        if !self.takes_words(&["agreement"]) || !self.takes(|token| token.is_symbol("=")) {
+            return refused(form);
+        }
+        let Some(Token::Text(text)) = self.next() else { return refused(form) };
+        let policy = AgreementPolicy::parse(text)?;
+        self.symbol(")")?;
+        Ok(policy)
     }
 
     fn key(&mut self, table: &mut SharedTable) -> LedgerResult<()> {
@@ -405,6 +427,29 @@ mod tests {
         assert!(!table.columns[0].is_nullable && table.columns[3].is_nullable);
         assert_eq!(table.columns[2].kind, LedgerType::Numeric { precision: 12, scale: 2 });
         assert_eq!(table.columns[2].at_least, Some(-5));
+    }
+
+    #[test]
+    fn a_definition_may_say_who_has_to_agree_and_has_another_hash_then() {
+        let sql = "create shared table t (id bigint primary key)";
+        let parse = |more: &str| SharedTable::parse(&format!("{sql}{more}"));
+        let all = parse(" WITH (agreement = 'all')").expect("a definition");
+        assert_eq!(all.agreement.as_ref().map(ToString::to_string).as_deref(), Some("all"));
+        let any = parse(" with (Agreement = 'any 2')").expect("a definition");
+        let hashes = [parse("").expect("a definition").hash(), all.hash(), any.hash()];
+        assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2]);
+        for (more, reason) in [
+            (" engine", "only WITH"),
+            (" with (agreement = 'all') x", "only WITH"),
+            (" with (fillfactor = 3)", "the only option"),
+            (" with (agreement = all)", "the only option"),
+            (" with (agreement = 'all ada')", "forms of an agreement"),
+            (" with (agreement = 'any 0')", "forms of an agreement"),
+            (" with (agreement = 'all'", "is expected"),
+        ] {
+            let said = parse(more).expect_err(more).to_string();
+            assert!(said.contains(reason), "{more}: {said}");
+        }
     }
 
     #[test]

@@ -17,12 +17,14 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod agreement;
 pub mod block;
 pub mod bytes;
 pub mod chain;
 pub mod change;
 pub mod command;
 pub mod consensus;
+pub mod constraint;
 pub mod definition;
 pub mod demo;
 pub mod error;
@@ -36,6 +38,7 @@ pub mod message;
 pub mod network;
 pub mod node;
 pub mod organization;
+pub mod policy;
 pub mod proof;
 pub mod recovery;
 pub mod schedule;

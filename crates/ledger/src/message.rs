@@ -95,7 +95,9 @@ impl Proposal {
     }
 }
 
-fn same_network(own: &LedgerHash, network: &LedgerHash, what: &str) -> LedgerResult<()> {
+/// # Errors
+/// [`LedgerError::Untrusted`] if a message is for another network.
+pub(crate) fn same_network(own: &LedgerHash, network: &LedgerHash, what: &str) -> LedgerResult<()> {
     if own == network {
         return Ok(());
     }
@@ -110,7 +112,7 @@ pub struct OrderedBlock {
     pub network: LedgerHash,
     /// Which block it is to become, from 1.
     pub height: u64,
-    /// Signed proposals.
+    /// Signed proposals; those for tables with an agreement policy as chained transactions ([`crate::agreement`]).
     pub proposals: Vec<Vec<u8>>,
 }
 

@@ -1,6 +1,7 @@
 //! Proofs that a transaction is in a ledger: the transaction, its way up the Merkle tree, the header of its block, the votes
 //! for that, and the founding document. Nothing else is needed to check one but the network's hash.
 
+use crate::agreement::OrderEntry;
 use crate::block::{BlockHeader, leaves};
 use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::chain::LedgerChain;
@@ -10,6 +11,7 @@ use crate::genesis::Genesis;
 use crate::hash::LedgerHash;
 use crate::merkle;
 use crate::message::Proposal;
+use crate::signers::SignerTables;
 use crate::verify::{FileVerifier, decode_votes_record};
 use std::path::Path;
 
@@ -54,6 +56,8 @@ pub struct ProvedTransaction {
     pub proposal: Option<Proposal>,
     /// Name of the client that signed it.
     pub client: Option<String>,
+    /// Names of the organizations that have agreed to it.
+    pub agreed: Vec<String>,
     /// How many members have voted for the block.
     pub votes: usize,
 }
@@ -138,11 +142,29 @@ pub fn check(proof: &[u8]) -> LedgerResult<ProvedTransaction> {
     }
     let chain = LedgerChain::new(genesis);
     let votes = chain.check_votes(&header, &votes)?;
-    let verified = Proposal::verify(&message, &chain.genesis, &chain.network);
-    let (client, proposal) = match verified {
-        Ok((key, proposal)) => (Some(chain.genesis.client(&key)?.name.clone()), Some(proposal)),
-        Err(error) if has_succeeded => return Err(error),
-        Err(_) => (None, None),
+    let mut proved = ProvedTransaction {
+        genesis: chain.genesis,
+        header,
+        index,
+        has_succeeded,
+        proposal: None,
+        client: None,
+        agreed: Vec::new(),
+        votes,
     };
-    Ok(ProvedTransaction { genesis: chain.genesis, header, index, has_succeeded, proposal, client, votes })
+    match read_entry(&mut proved, &message, &chain.network) {
+        Err(error) if has_succeeded => Err(error),
+        _ => Ok(proved),
+    }
+}
+
+/// Verifies the entry of a transaction, and notes what is good of it.
+fn read_entry(proved: &mut ProvedTransaction, message: &[u8], network: &LedgerHash) -> LedgerResult<()> {
+    let genesis = &proved.genesis;
+    let entry = OrderEntry::of(message, genesis)?;
+    let (key, proposal) = Proposal::verify(entry.proposal(), genesis, network)?;
+    (proved.client, proved.proposal) = (Some(genesis.client(&key)?.name.clone()), Some(proposal));
+    let agreed = entry.agreed(genesis, network, proved.header.height, &SignerTables::default())?;
+    proved.agreed = agreed.iter().map(|member| genesis.members[*member as usize].name.clone()).collect();
+    Ok(())
 }

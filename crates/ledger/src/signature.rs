@@ -21,6 +21,10 @@ pub enum MessageKind {
     Order,
     /// A member's vote on a ledger block.
     Vote,
+    /// What a member says about a proposal.
+    Agreement,
+    /// A proposal with agreements.
+    Chained,
 }
 
 impl MessageKind {
@@ -30,6 +34,8 @@ impl MessageKind {
             MessageKind::Proposal => "proposal",
             MessageKind::Order => "order",
             MessageKind::Vote => "vote",
+            MessageKind::Agreement => "agreement",
+            MessageKind::Chained => "chained transaction",
         }
     }
 }

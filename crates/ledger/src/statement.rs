@@ -12,6 +12,7 @@ use crate::error::{LedgerError, LedgerResult};
 use crate::token::{KEYWORDS, Token, tokens};
 use crate::value::LedgerValue;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What a statement does to rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,17 +212,74 @@ impl PortableStatement {
 
     /// The statement as a database's text; `literal` writes a value.
     pub fn text(&self, literal: &dyn Fn(&LedgerValue) -> String) -> String {
-        self.write(0, literal)
+        self.write(0..self.tokens.len(), literal)
     }
 
     /// ` WHERE ...` as a database's text, or nothing.
     pub fn condition_text(&self, literal: &dyn Fn(&LedgerValue) -> String) -> String {
-        self.write(self.condition, literal)
+        self.write(self.condition..self.tokens.len(), literal)
     }
 
-    fn write(&self, from: usize, literal: &dyn Fn(&LedgerValue) -> String) -> String {
+    /// The places of the parts between commas that are in no parentheses.
+    fn parts(&self, range: Range<usize>) -> Vec<Range<usize>> {
+        let (mut found, mut depth, mut from) = (Vec::new(), 0_usize, range.start);
+        for at in range.clone() {
+            match &self.tokens[at] {
+                Token::Symbol("(") => depth += 1,
+                Token::Symbol(")") => depth = depth.saturating_sub(1),
+                Token::Symbol(",") if depth == 0 => {
+                    found.push(from..at);
+                    from = at + 1;
+                }
+                _ => {}
+            }
+        }
+        found.push(from..range.end);
+        found
+    }
+
+    /// The columns that an INSERT or UPDATE names, and texts of what it gives them: one row of an UPDATE, each row of an INSERT.
+    /// Nothing if a row has not as many values as there are columns, or of a DELETE.
+    pub fn assigned(
+        &self,
+        literal: &dyn Fn(&LedgerValue) -> String,
+    ) -> Option<(Vec<&str>, Vec<Vec<String>>)> {
+        let word = |range: &Range<usize>| match self.tokens.get(range.start) {
+            Some(Token::Word(word)) => Some(word.as_str()),
+            _ => None,
+        };
+        let inside = |range: Range<usize>| {
+            let (first, last) = (self.tokens.get(range.start)?, self.tokens.get(range.end.checked_sub(1)?)?);
+            let is_list = range.len() > 2 && first.is_symbol("(") && last.is_symbol(")");
+            is_list.then_some(range.start + 1..range.end - 1)
+        };
+        let text = |range: Range<usize>| self.write(range, literal);
+        match self.verb {
+            StatementVerb::Delete => None,
+            StatementVerb::Update => {
+                let parts = self.parts(3..self.condition);
+                let columns = parts.iter().map(word).collect::<Option<Vec<_>>>()?;
+                let row = parts.into_iter().map(|part| text((part.start + 2).min(part.end)..part.end));
+                Some((columns, vec![row.collect()]))
+            }
+            StatementVerb::Insert => {
+                let values = self.tokens.iter().position(|token| token.is_word("values"))?;
+                let columns = self.parts(inside(3..values)?);
+                let columns = columns.iter().map(word).collect::<Option<Vec<_>>>()?;
+                let row = |range: Range<usize>| {
+                    let parts = self.parts(inside(range)?);
+                    (parts.len() == columns.len()).then(|| parts.into_iter().map(text).collect())
+                };
+                let rows = self.parts(values + 1..self.tokens.len());
+                let rows = rows.into_iter().map(row).collect::<Option<Vec<Vec<String>>>>()?;
+                Some((columns, rows))
+            }
+        }
+    }
+
+    fn write(&self, range: Range<usize>, literal: &dyn Fn(&LedgerValue) -> String) -> String {
         let mut text = String::new();
-        for (at, token) in self.tokens.iter().enumerate().skip(from) {
+        for (at, token) in self.tokens[..range.end].iter().enumerate().skip(range.start) {
             let is_glued = token.is_symbol("(") && at > 0 && self.is_function(at - 1);
             if at > 0 && !is_glued {
                 text.push(' ');
@@ -277,6 +335,32 @@ mod tests {
             written("delete from account where nullif(nullif, 4) < 3", &[]),
             "delete from \"account\" where nullif( \"nullif\" , 4 ) < 3"
         );
+    }
+
+    #[test]
+    fn what_a_statement_gives_to_columns_is_found_between_its_commas() {
+        let assigned = |sql: &str| {
+            let statement = PortableStatement::parse(sql, &[LedgerValue::Integer(7)], &tables())
+                .unwrap_or_else(|error| panic!("{sql}: {error}"));
+            let found = statement.assigned(&|value| format!("<{value:?}>"));
+            found.map(|(columns, rows)| format!("{}: {rows:?}", columns.join(" ")))
+        };
+        let found = assigned(
+            "INSERT INTO account (id, owner) VALUES ($1, coalesce('a,b', 'c')), (2 * (3 + 4), null)",
+        );
+        let rows = r#"id owner: [[" <Integer(7)>", " coalesce( <Text(\"a,b\")> , <Text(\"c\")> )"], [" 2 * ( 3 + 4 )", " null"]]"#;
+        assert_eq!(found.as_deref(), Some(rows));
+        let found = assigned("update account set balance = balance - (1), owner = 'x' where id = 5");
+        let row = r#"balance owner: [[" \"balance\" - ( 1 )", " <Text(\"x\")>"]]"#;
+        assert_eq!(found.as_deref(), Some(row));
+        assert_eq!(assigned("update account set balance = 1").as_deref(), Some(r#"balance: [[" 1"]]"#));
+        for sql in [
+            "delete from account",
+            "insert into account (id, owner) values (1)",
+            "insert into account (id) values 1",
+        ] {
+            assert_eq!(assigned(sql), None, "{sql}");
+        }
     }
 
     #[test]

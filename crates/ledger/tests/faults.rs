@@ -8,7 +8,6 @@ use ankerdb_ledger::chain::LedgerChain;
 use ankerdb_ledger::error::LedgerError;
 use ankerdb_ledger::member::address::open_member;
 use ankerdb_ledger::message::{OrderedBlock, Vote};
-use ankerdb_ledger::node::call::RemoteProcess;
 use ankerdb_ledger::node::config::{NodeConfig, NodeFolder, PartyRole};
 use ankerdb_ledger::node::directory::Directory;
 use ankerdb_ledger::node::people::{LedgerClient, SubmittedTransaction};
@@ -20,6 +19,7 @@ use ankerdb_ledger::node::wire::{
 use ankerdb_ledger::organization::scan_states;
 use ankerdb_ledger::signature::KeyPair;
 use ankerdb_ledger::verify::visit_blocks;
+use started::liar::Liar;
 use started::{LIMIT, ORDERING, ORGANIZATIONS, StartedNetwork, TABLE, statement, submit};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -287,46 +287,6 @@ fn a_database_that_is_killed_comes_back_and_its_node_follows() {
     }
     network.compare_files();
     assert_nothing_is_lost(&network, &done);
-}
-
-/// A party that says what it wants, with the certificate and the key of one of the network.
-struct Liar {
-    runtime: tokio::runtime::Runtime,
-    directory: Directory,
-    keys: KeyPair,
-}
-
-impl Liar {
-    fn new(network: &StartedNetwork, party: &str) -> Liar {
-        Liar::of(&NodeFolder::open(&network.path(party)).expect("a folder"))
-    }
-
-    fn of(folder: &NodeFolder) -> Liar {
-        let runtime = tokio::runtime::Runtime::new().expect("threads");
-        let directory = Directory::open(folder).expect("parties");
-        Liar { runtime, directory, keys: folder.keys().expect("a key") }
-    }
-
-    fn call<Q, A>(
-        &self,
-        party: &str,
-        service: &'static str,
-        method: &str,
-        message: Q,
-    ) -> Result<A, LedgerError>
-    where
-        Q: prost::Message + 'static,
-        A: prost::Message + Default + 'static,
-    {
-        let _entered = self.runtime.enter();
-        let party = self.directory.parties.iter().find(|known| known.name == party).expect("a party");
-        let process = RemoteProcess::new(&self.directory, party, service).expect("a process");
-        self.runtime.block_on(process.call(method, message, Duration::from_secs(20)))
-    }
-
-    fn votes(&self, own: Vec<u8>, known: Vec<Vec<u8>>) -> Result<VotesMessage, LedgerError> {
-        self.call("mariadb", ORGANIZATION, "Votes", VotesMessage { height: 0, own, known, last: Vec::new() })
-    }
 }
 
 fn refusal<T: std::fmt::Debug>(answer: Result<T, LedgerError>) -> String {

@@ -2,13 +2,14 @@
 //! organization would make them.
 
 mod products;
+mod trade;
 
+use ankerdb_ledger::agreement::{Agreement, ChainedTransaction};
 use ankerdb_ledger::block::{BlockHeader, LedgerBlock, SuccessBits, leaves};
 use ankerdb_ledger::bytes::CanonicalWriter;
 use ankerdb_ledger::chain::LedgerChain;
 use ankerdb_ledger::error::LedgerError;
 use ankerdb_ledger::file::{LedgerFile, RecordKind, visit_records};
-use ankerdb_ledger::genesis::{Genesis, Identity};
 use ankerdb_ledger::hash::LedgerHash;
 use ankerdb_ledger::merkle;
 use ankerdb_ledger::message::{OrderedBlock, Proposal, ProposedStatement, Vote};
@@ -18,6 +19,7 @@ use ankerdb_ledger::value::LedgerValue;
 use ankerdb_ledger::verify::verify_file;
 use products::TestFolder;
 use std::path::{Path, PathBuf};
+use trade::{genesis, keys};
 
 struct Writer {
     members: Vec<KeyPair>,
@@ -26,21 +28,6 @@ struct Writer {
     chain: LedgerChain,
     file: LedgerFile,
     number: u64,
-}
-
-fn keys(seed: u8) -> KeyPair {
-    KeyPair::from_seed(&[seed; 32])
-}
-
-fn genesis() -> Genesis {
-    let identity = |(name, seed): (&str, u8)| Identity { name: name.into(), key: keys(seed).public() };
-    Genesis {
-        name: "trade".into(),
-        members: [("ada", 1), ("bob", 2), ("cyd", 3)].map(identity).into(),
-        quorum: 2,
-        ordering: keys(8).public(),
-        clients: vec![identity(("shop", 9))],
-    }
 }
 
 impl Writer {
@@ -374,4 +361,58 @@ fn blocks_that_are_forged_with_right_checksums_are_refused() {
         },
         "not the ordering service",
     );
+}
+
+const AGREED_TABLE: &str =
+    "CREATE SHARED TABLE trades (id bigint PRIMARY KEY) WITH (agreement = 'any 1 of ada, bob')";
+
+impl Writer {
+    /// A chained transaction, by an entry organization, with agreements of these members.
+    fn chain(&self, proposal: Vec<u8>, members: &[u32]) -> Vec<u8> {
+        let network = self.chain.network;
+        let agree = |member: &u32| {
+            let name = Agreement::name_of(&proposal);
+            let yes = Agreement { network, proposal: name, member: *member, until: 100, refusal: None };
+            yes.sign(&self.members[*member as usize])
+        };
+        let agreements = members.iter().map(agree).collect();
+        ChainedTransaction { network, proposal, agreements }.sign(&self.members[2])
+    }
+}
+
+#[test]
+fn a_stranger_finds_in_the_file_that_transactions_had_the_agreements_which_their_table_needs() {
+    let folder = TestFolder::new("agreed");
+    let path = path_in(&folder, "ada.ledger");
+    let mut writer = Writer::new(&path);
+    let definition = writer.propose(AGREED_TABLE, &[]);
+    let block = writer.block(vec![writer.chain(definition, &[1])], &[true]);
+    writer.commit(&block);
+    let insert = "INSERT INTO trades (id) VALUES (1)";
+    // One without the agreement is in the file as one that has failed, and comes again with it.
+    let proposal = writer.propose(insert, &[]);
+    let entries = vec![proposal.clone(), writer.chain(proposal, &[1, 0])];
+    let block = writer.block(entries, &[false, true]);
+    writer.commit(&block);
+    let (found, _) = verify_file(&path).expect("a file that verifies");
+    assert_eq!((found.transactions, found.succeeded), (3, 2));
+    let proved = |index| check(&prove(&path, TransactionName { height: 2, index }).expect("a proof"));
+    let proved = [proved(0), proved(1)].map(|proved| proved.expect("a proof that is one"));
+    assert_eq!(proved[0].agreed, [""; 0]);
+    assert_eq!(proved[1].agreed, ["ada", "bob"]);
+    assert_eq!(proved[1].client.as_deref(), Some("shop"));
+    // A quorum that certifies the success of one without the agreement proves nothing but its lie.
+    for agreed in [&[][..], &[2]] {
+        let lying = path_in(&folder, &format!("lying-{}.ledger", agreed.len()));
+        let mut writer = Writer::new(&lying);
+        let definition = writer.propose(AGREED_TABLE, &[]);
+        let block = writer.block(vec![writer.chain(definition, &[0])], &[true]);
+        writer.commit(&block);
+        let proposal = writer.propose(insert, &[]);
+        let entry = if agreed.is_empty() { proposal } else { writer.chain(proposal, agreed) };
+        let block = writer.block(vec![entry], &[true]);
+        writer.commit(&block);
+        let said = verify_file(&lying).expect_err("a lie").to_string();
+        assert!(said.contains("a transaction has succeeded that must not be executed"), "{said}");
+    }
 }

@@ -1,22 +1,21 @@
 //! What is signed and hashed, byte for byte, as tests/golden/bytes.txt has it: a change of any of it is another format.
 //! LEDGER_GOLDEN=write makes the file anew.
 
+mod trade;
+
+use ankerdb_ledger::agreement::{Agreement, ChainedTransaction};
 use ankerdb_ledger::block::{BlockHeader, SuccessBits};
 use ankerdb_ledger::change::{RowChange, TableStates, digest_hash};
 use ankerdb_ledger::definition::SharedTable;
-use ankerdb_ledger::genesis::{Genesis, Identity};
 use ankerdb_ledger::hash::{LedgerHash, hex};
 use ankerdb_ledger::merkle;
 use ankerdb_ledger::message::{OrderedBlock, Proposal, ProposedStatement, Vote};
-use ankerdb_ledger::signature::{KeyPair, MessageKind, signed_bytes};
+use ankerdb_ledger::signature::{MessageKind, signed_bytes};
 use ankerdb_ledger::value::{Content, LedgerValue, encode_row, row_hash};
 use std::path::Path;
+use trade::{genesis, keys};
 
 type GoldenBytes = Vec<(&'static str, Vec<u8>)>;
-
-fn keys(seed: u8) -> KeyPair {
-    KeyPair::from_seed(&[seed; 32])
-}
 
 fn hash(byte: u8) -> LedgerHash {
     LedgerHash([byte; 32])
@@ -24,17 +23,6 @@ fn hash(byte: u8) -> LedgerHash {
 
 fn text(text: &str) -> Content {
     Some(text.as_bytes().to_vec())
-}
-
-fn genesis() -> Genesis {
-    let identity = |(name, seed): (&str, u8)| Identity { name: name.into(), key: keys(seed).public() };
-    Genesis {
-        name: "trade".into(),
-        members: [("ada", 1), ("bob", 2), ("cyd", 3)].map(identity).into(),
-        quorum: 2,
-        ordering: keys(8).public(),
-        clients: vec![identity(("shop", 9))],
-    }
 }
 
 /// Values, rows, digests, states.
@@ -117,9 +105,31 @@ fn signed() -> GoldenBytes {
     ]
 }
 
+/// Definitions with a policy, agreements, chained transactions.
+fn agreed() -> GoldenBytes {
+    let network = genesis().network();
+    let sql = "CREATE SHARED TABLE trades (id bigint PRIMARY KEY) WITH (agreement = 'any 1 of ada,bob')";
+    let table = SharedTable::parse(sql).expect("a definition");
+    let statements = vec![ProposedStatement { sql: "DELETE FROM trades".into(), values: Vec::new() }];
+    let proposal = Proposal { network, number: 6, statements }.sign(&keys(9));
+    let name = Agreement::name_of(&proposal);
+    let yes = Agreement { network, proposal: name, member: 0, until: 1000, refusal: None };
+    let no = Agreement { member: 1, refusal: Some("constraint \"stock\"".into()), ..yes.clone() };
+    let agreements = vec![yes.sign(&keys(1)), no.sign(&keys(2))];
+    let chained = ChainedTransaction { network, proposal, agreements };
+    vec![
+        ("definition with a policy", table.hash().0.into()),
+        ("name of a proposal in agreements", name.0.into()),
+        ("signed bytes of an agreement", signed_bytes(MessageKind::Agreement, &yes.encode())),
+        ("agreement", yes.sign(&keys(1))),
+        ("refusal", no.sign(&keys(2))),
+        ("chained transaction", chained.sign(&keys(3))),
+    ]
+}
+
 #[test]
 fn signed_and_hashed_bytes_are_those_of_the_golden_file() {
-    let values = [hashed(), signed()].concat();
+    let values = [hashed(), signed(), agreed()].concat();
     let lines: String = values.iter().map(|(name, bytes)| format!("{name}\n{}\n\n", hex(bytes))).collect();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/bytes.txt");
     if std::env::var_os("LEDGER_GOLDEN").is_some_and(|wish| wish == "write") {

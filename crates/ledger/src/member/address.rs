@@ -11,7 +11,7 @@ use crate::error::{LedgerError, LedgerResult};
 ///
 /// # Errors
 /// [`LedgerError::Refused`] with the form that is expected.
-fn parse(text: &str) -> LedgerResult<(String, DatabaseAddress)> {
+pub(super) fn parse(text: &str) -> LedgerResult<(String, DatabaseAddress)> {
     let parts = || {
         let (product, rest) = text.split_once("://")?;
         let (login, rest) = rest.rsplit_once('@')?;

@@ -76,6 +76,17 @@ impl AnkerDbMember {
     }
 }
 
+/// Connects to read what is committed; a statement takes so many milliseconds at most.
+///
+/// # Errors
+/// [`LedgerError::Database`].
+pub fn open_reader(address: &DatabaseAddress, limit_ms: u64) -> LedgerResult<PostgresConnection> {
+    let mut connection = PostgresConnection::open(address)?;
+    let limits = format!("SET statement_timeout = {limit_ms}; SET default_transaction_read_only = on");
+    connection.run(&limits).map_err(|failure| failure.of("AnKerDB"))?;
+    Ok(connection)
+}
+
 /// The statements by which one statement is executed and its rows are read, and how many of them there are.
 fn reading(statement: &PortableStatement, table: &SharedTable) -> (String, usize) {
     let literal = |value: &_| value_literal(value, postgres_bytes);

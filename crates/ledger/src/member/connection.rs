@@ -18,9 +18,15 @@ pub struct SqlFailure {
     pub message: String,
     /// Whether the statement would have succeeded at another time, or the connection is gone: not the transaction's fault.
     pub is_transient: bool,
+    pub(crate) is_lost: bool,
 }
 
 impl SqlFailure {
+    /// Whether the connection is gone, so that nothing was said about the statement.
+    pub fn has_lost_connection(&self) -> bool {
+        self.is_lost
+    }
+
     pub(crate) fn of(self, member: &str) -> LedgerError {
         LedgerError::database(member, self.message)
     }
@@ -75,12 +81,14 @@ impl PostgresConnection {
 
 fn postgres_failure(error: &postgres::Error) -> SqlFailure {
     let Some(said) = error.as_db_error() else {
-        return SqlFailure { message: error.to_string(), is_transient: true };
+        return SqlFailure { message: error.to_string(), is_transient: true, is_lost: true };
     };
     let code = said.code().code();
     // Connections, conflicts, resources, locks, the operator, the system, and PostgreSQL's own faults.
     let is_transient = ["08", "40", "53", "55", "57", "58", "XX"].iter().any(|class| code.starts_with(class));
-    SqlFailure { message: format!("{} ({code})", said.message()), is_transient }
+    // The operator has ended the session, or the server goes down or comes up.
+    let is_lost = ["57P01", "57P02", "57P03", "57P05"].contains(&code) || code.starts_with("08");
+    SqlFailure { message: format!("{} ({code})", said.message()), is_transient, is_lost }
 }
 
 impl SqlConnection for PostgresConnection {
@@ -128,13 +136,17 @@ impl MariaDbConnection {
 /// interruption, a full table.
 const TRANSIENT_OF_MARIADB: [u16; 8] = [1021, 1040, 1041, 1114, 1205, 1213, 1317, 1969];
 
+/// The server goes down, or has ended the session.
+const LOST_OF_MARIADB: [u16; 3] = [1053, 1927, 4031];
+
 fn mariadb_failure(error: &mysql::Error) -> SqlFailure {
     match error {
         mysql::Error::MySqlError(said) => SqlFailure {
             message: format!("{} ({})", said.message, said.code),
             is_transient: TRANSIENT_OF_MARIADB.contains(&said.code),
+            is_lost: LOST_OF_MARIADB.contains(&said.code),
         },
-        other => SqlFailure { message: other.to_string(), is_transient: true },
+        other => SqlFailure { message: other.to_string(), is_transient: true, is_lost: true },
     }
 }
 

@@ -1,7 +1,7 @@
 //! MariaDB 10.11: three triggers for each shared table. A session's modes are those of the SQL standard, so that texts, names,
 //! assignments and errors are what they are elsewhere; texts are compared by their bytes, trailing spaces included.
 
-use super::connection::{DatabaseAddress, MariaDbConnection};
+use super::connection::{DatabaseAddress, MariaDbConnection, SqlConnection as _};
 use super::literal::{BytesLiteral, mariadb_bytes};
 use super::trigger::{TriggerDialect, TriggerMember};
 use crate::access::LockReach;
@@ -27,6 +27,23 @@ pub fn open_part(address: &DatabaseAddress) -> LedgerResult<TriggerMember> {
     TriggerMember::open_part(Box::new(connection), Box::new(MariaDbDialect), "MariaDB")
 }
 
+/// Connects to read what is committed; a statement takes so many milliseconds at most.
+///
+/// # Errors
+/// [`crate::error::LedgerError::Database`].
+pub fn open_reader(address: &DatabaseAddress, limit_ms: u64) -> LedgerResult<MariaDbConnection> {
+    let mut connection = MariaDbConnection::open(address)?;
+    let limits = format!(
+        "SET SESSION max_statement_time = {}.{:03}; SET SESSION TRANSACTION READ ONLY",
+        limit_ms / 1000,
+        limit_ms % 1000
+    );
+    for settings in [MariaDbDialect.session(), &limits] {
+        connection.run(settings).map_err(|failure| failure.of("MariaDB"))?;
+    }
+    Ok(connection)
+}
+
 struct MariaDbDialect;
 
 /// The collation that compares bytes and does not pad.
@@ -50,6 +67,25 @@ fn key(table: &SharedTable, row: &str) -> String {
 
 fn row_hash(table: &SharedTable, row: &str) -> String {
     format!("UNHEX(SHA2({}, 256))", encoding(table.columns.iter(), row))
+}
+
+/// An expression as a value of a column's type.
+pub(super) fn typed(expression: &str, kind: LedgerType) -> String {
+    match kind {
+        LedgerType::Boolean => format!("({expression})"),
+        LedgerType::SmallInt | LedgerType::Integer | LedgerType::BigInt => {
+            format!("CAST({expression} AS SIGNED)")
+        }
+        LedgerType::Numeric { precision, scale } => {
+            format!("CAST({expression} AS DECIMAL({precision}, {scale}))")
+        }
+        LedgerType::Text | LedgerType::Varchar(_) => {
+            format!("CAST({expression} AS CHAR CHARACTER SET utf8mb4) COLLATE utf8mb4_nopad_bin")
+        }
+        LedgerType::Bytea => format!("CAST({expression} AS BINARY)"),
+        LedgerType::Date => format!("CAST({expression} AS DATE)"),
+        LedgerType::Timestamp => format!("CAST({expression} AS DATETIME(6))"),
+    }
 }
 
 fn column(column: &SharedColumn) -> String {

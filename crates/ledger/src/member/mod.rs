@@ -13,6 +13,7 @@ mod literal;
 pub mod mariadb;
 pub mod parallel;
 pub mod postgres;
+pub mod reader;
 mod trigger;
 
 use crate::access::LockReach;

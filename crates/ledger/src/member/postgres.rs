@@ -1,7 +1,7 @@
 //! PostgreSQL 15: one trigger function for each shared table, which fires even in sessions that replicate
 //! (`ENABLE ALWAYS`), and a trigger that refuses TRUNCATE, which has no rows.
 
-use super::connection::{DatabaseAddress, PostgresConnection};
+use super::connection::{DatabaseAddress, PostgresConnection, SqlConnection as _};
 use super::literal::{BytesLiteral, postgres_bytes};
 use super::trigger::{PARTS_TABLE, TriggerDialect, TriggerMember};
 use crate::access::LockReach;
@@ -25,6 +25,19 @@ pub fn open(address: &DatabaseAddress) -> LedgerResult<TriggerMember> {
 pub fn open_part(address: &DatabaseAddress) -> LedgerResult<TriggerMember> {
     let connection = PostgresConnection::open(address)?;
     TriggerMember::open_part(Box::new(connection), Box::new(PostgresDialect), "PostgreSQL")
+}
+
+/// Connects to read what is committed; a statement takes so many milliseconds at most.
+///
+/// # Errors
+/// [`crate::error::LedgerError::Database`].
+pub fn open_reader(address: &DatabaseAddress, limit_ms: u64) -> LedgerResult<PostgresConnection> {
+    let mut connection = PostgresConnection::open(address)?;
+    let limits = format!("SET statement_timeout = {limit_ms}; SET default_transaction_read_only = on");
+    for settings in [PostgresDialect.session(), &limits] {
+        connection.run(settings).map_err(|failure| failure.of("PostgreSQL"))?;
+    }
+    Ok(connection)
 }
 
 struct PostgresDialect;

@@ -320,8 +320,11 @@ pub(super) fn repair_rows(
 ) -> Result<(), SqlFailure> {
     for keys in keys.chunks(ROWS_MAX) {
         let condition = has_key(table, keys, bytes_literal);
-        let condition =
-            condition.map_err(|error| SqlFailure { message: error.to_string(), is_transient: false })?;
+        let condition = condition.map_err(|error| SqlFailure {
+            message: error.to_string(),
+            is_transient: false,
+            is_lost: false,
+        })?;
         run(&format!("DELETE FROM \"{}\" WHERE {condition}", table.name))?;
     }
     rows.chunks(ROWS_MAX).try_for_each(|rows| run(&insert(table, rows, bytes_literal)))

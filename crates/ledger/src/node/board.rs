@@ -9,8 +9,11 @@
 
 use super::directory::Directory;
 use super::wire::{MemberStatus, OutcomeMessage, StatusMessage, VotesMessage};
+use crate::agreement::OrderEntry;
+use crate::block::BlockHeader;
 use crate::bytes::CanonicalWriter;
 use crate::chain::LedgerChain;
+use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::message::{OrderedBlock, Vote};
@@ -71,6 +74,8 @@ pub(super) struct BoardState {
     evidence: Vec<String>,
     repairs: VecDeque<String>,
     refused: VecDeque<String>,
+    pub(super) constraints: Vec<String>,
+    objections: VecDeque<String>,
     pub(super) is_stopped: bool,
     version: u64,
 }
@@ -122,6 +127,8 @@ impl Board {
             evidence,
             repairs: VecDeque::new(),
             refused: VecDeque::new(),
+            constraints: Vec::new(),
+            objections: VecDeque::new(),
             is_stopped: false,
             version: 0,
             chain,
@@ -162,6 +169,24 @@ impl Board {
     /// Changes as a stream, for tasks.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
+    }
+
+    /// Waits until this organization has a block that somebody else has seen.
+    ///
+    /// # Errors
+    /// [`LedgerError::Missing`] if it has not come to it in this time.
+    pub(super) async fn wait_for_height(&self, seen: u64, limit: Duration) -> LedgerResult<()> {
+        let mut changes = self.subscribe();
+        let height = || self.read(|state| state.chain.height);
+        let reached = async { while height() < seen && changes.changed().await.is_ok() {} };
+        tokio::time::timeout(limit, reached).await.map_err(|_| {
+            LedgerError::Missing(format!("it has {} blocks, and others have seen {seen}", height()))
+        })
+    }
+
+    /// Whether a proposal waits to be certified.
+    pub(super) fn is_pending(&self, name: &LedgerHash) -> bool {
+        self.read(|state| state.pending.contains_key(name))
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -252,6 +277,14 @@ impl Board {
         self.update(|state| push_line(&mut state.refused, format!("from \"{sender}\": {error}")));
     }
 
+    /// Notes what the organization has not agreed to, for its own people.
+    pub(super) fn note_objection(&self, line: String) {
+        if self.read(|state| state.objections.back() != Some(&line)) {
+            eprintln!("{line}");
+            self.update(|state| push_line(&mut state.objections, line));
+        }
+    }
+
     pub(super) fn note_repair(&self, line: String) {
         eprintln!("{line}");
         self.update(|state| push_line(&mut state.repairs, line));
@@ -276,15 +309,23 @@ impl Board {
         order: &OrderedBlock,
         own_vote: &[u8],
     ) {
+        let header = certified.0.header.clone();
+        let unagreed = unagreed_entries(chain, &header, order);
         self.update(|state| {
-            let header = &certified.0.header;
             state.last_vote = own_vote.to_vec();
             state.members[self.place].voted_height = header.height;
             state.members[self.place].consents = Some(true);
             for (vote, _) in std::mem::take(&mut state.votes).into_values() {
                 state.members[vote.member as usize].note_vote(&vote, header.height, &header.hash());
             }
-            for (index, proposal) in order.proposals.iter().enumerate() {
+            for (index, entry) in order.proposals.iter().enumerate() {
+                let Ok(proposal) = OrderEntry::of(entry, &chain.genesis).map(|entry| entry.proposal()) else {
+                    continue;
+                };
+                if let Some(error) = unagreed.get(&index) {
+                    state.forget_unagreed(&header, index, entry, proposal, error);
+                    continue;
+                }
                 let reason = failures.iter().find(|(at, _)| *at == index).map(|(_, reason)| reason.clone());
                 let outcome = OutcomeMessage {
                     height: header.height,
@@ -340,8 +381,8 @@ impl Board {
         })
     }
 
-    /// For people.
-    pub(super) fn status(&self) -> StatusMessage {
+    /// For people; what may be about local data only if they are the organization's own.
+    pub(super) fn status(&self, is_own: bool) -> StatusMessage {
         self.read(|state| {
             let genesis = &self.directory.genesis;
             let status = |(at, member): (usize, &MemberView)| MemberStatus {
@@ -363,9 +404,30 @@ impl Board {
                 repairs: state.repairs.iter().cloned().collect(),
                 stuck: state.stuck.clone(),
                 refused: state.refused.iter().cloned().collect(),
+                policies: state.policies(),
+                constraints: state.constraints.iter().filter(|_| is_own).cloned().collect(),
+                objections: state.objections.iter().filter(|_| is_own).cloned().collect(),
             }
         })
     }
+}
+
+/// Entries of a certified block that have failed because they had not the agreements that they need. That is no outcome of
+/// their proposals, which may come again with them.
+fn unagreed_entries(
+    chain: &LedgerChain,
+    header: &BlockHeader,
+    order: &OrderedBlock,
+) -> BTreeMap<usize, LedgerError> {
+    let has_policies = chain.tables.values().any(|table| table.agreement.is_some());
+    if !has_policies && order.proposals.len() != 1 {
+        return BTreeMap::new();
+    }
+    let failed = order.proposals.iter().enumerate().filter(|(index, _)| !header.outcomes.get(*index));
+    let error = |(index, entry): (usize, &Vec<u8>)| {
+        Some((index, chain.check_agreements(entry, header.height).err()?))
+    };
+    failed.filter_map(error).collect()
 }
 
 fn push_line(lines: &mut VecDeque<String>, line: String) {
@@ -439,6 +501,29 @@ impl BoardState {
         } else if vote.header.height == height + 1 {
             self.votes.insert((vote.round, vote.member, vote.header.hash()), (vote, message));
         }
+    }
+
+    /// An entry had not its agreements. Where it was sent from here they have ended, and are asked for again when its client
+    /// comes again.
+    fn forget_unagreed(
+        &mut self,
+        header: &BlockHeader,
+        index: usize,
+        entry: &[u8],
+        proposal: &[u8],
+        error: &LedgerError,
+    ) {
+        let name = LedgerHash::of_row(proposal);
+        if self.pending.get(&name).is_some_and(|pending| pending.message == entry) {
+            self.pending.remove(&name);
+        }
+        let line = format!("in block {}, transaction {index} without effect: {error}", header.height);
+        push_line(&mut self.refused, line);
+    }
+
+    fn policies(&self) -> Vec<String> {
+        let of = |table: &SharedTable| Some(format!("{}: {}", table.name, table.agreement.as_ref()?));
+        self.chain.tables.values().filter_map(of).collect()
     }
 
     /// The first outcome of a proposal stands: if it is in a later block again, it is a repetition there.

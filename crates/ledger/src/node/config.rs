@@ -1,9 +1,11 @@
 //! The configuration file of a process, `ledger.toml` in a folder of its own. Paths in it are relative to that folder.
 
+use crate::constraint::OrganizationConstraint;
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::Genesis;
 use crate::hash::unhex;
 use crate::signature::KeyPair;
+use crate::statement::StatementVerb;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,31 @@ pub const CONNECTIONS_DEFAULT: u32 = 4;
 
 /// The most connections.
 const CONNECTIONS_MAX: u32 = 64;
+
+/// How long a constraint may take where nothing else is said, in milliseconds, and at most.
+const CONSTRAINT_MS_DEFAULT: u64 = 2_000;
+const CONSTRAINT_MS_MAX: u64 = 5_000;
+
+/// For how many blocks an agreement is good where nothing else is said.
+const AGREEMENT_BLOCKS_DEFAULT: u64 = 1_000;
+
+/// What stands in a new organization's configuration about constraints.
+pub(super) const CONSTRAINTS_HELP: &str = "
+# Constraints that have to hold before this organization agrees to a transaction on a shared table with an agreement policy,
+# CREATE SHARED TABLE ... WITH (agreement = '...'); without any it agrees to all. Each is a condition in the SQL of this
+# organization's database, over the rows of the table after and before the statement (new, old) and any other table here:
+#
+# [[constraint]]
+# name = \"enough in stock\"           # others see it when it does not hold
+# table = \"trades\"
+# on = [\"insert\"]                    # insert, update, delete; all of them where it is left out
+# check = \"new.amount <= (SELECT amount FROM stocks WHERE stocks.product = new.product)\"
+#
+# There are also proposal (client, number, place, verb, statement, parameters), and new_rows and old_rows: those of all
+# statements of the transaction. A condition that is unknown (NULL) does not hold. Above the first [[...]] may stand:
+# constraint_ms = 2000                # how long a condition may take
+# agreement_blocks = 1000             # for how many blocks an agreement is good
+";
 
 /// What a party of a network is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +81,21 @@ pub struct BatchConfig {
     pub wait_ms: u64,
 }
 
+/// A constraint of an organization.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConstraintConfig {
+    /// Its name; others see it when it does not hold.
+    pub name: String,
+    /// The shared table that it is about.
+    pub table: String,
+    /// `insert`, `update`, `delete`: the statements that it is about; all where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<Vec<String>>,
+    /// The condition, in the SQL of the organization's database.
+    pub check: String,
+}
+
 /// A configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,6 +124,15 @@ pub struct NodeConfig {
     /// Of an ordering server: how it makes blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchConfig>,
+    /// Of an organization: how long a constraint may take, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constraint_ms: Option<u64>,
+    /// Of an organization: for how many blocks its agreements are good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agreement_blocks: Option<u64>,
+    /// Of an organization: what has to hold before it agrees to a transaction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraint: Vec<ConstraintConfig>,
     /// All parties.
     pub party: Vec<PartyConfig>,
 }
@@ -139,8 +190,65 @@ impl NodeFolder {
         if (1..=CONNECTIONS_MAX).contains(&connections) {
             return Ok(connections as usize);
         }
-        let reason = format!("\"connections\" is {connections}: 1 to {CONNECTIONS_MAX} are taken");
+        self.wrong(format!("\"connections\" is {connections}: 1 to {CONNECTIONS_MAX} are taken"))
+    }
+
+    fn wrong<T>(&self, reason: String) -> LedgerResult<T> {
         Err(LedgerError::file(&self.path.join(CONFIG_FILE), reason))
+    }
+
+    /// The organization's constraints.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] with what does not do.
+    pub fn constraints(&self) -> LedgerResult<Vec<OrganizationConstraint>> {
+        let mut found: Vec<OrganizationConstraint> = Vec::new();
+        for ConstraintConfig { name, table, on, check } in &self.config.constraint {
+            if found.iter().any(|other| other.name == *name) {
+                return self.wrong(format!("constraint \"{name}\" is there twice"));
+            }
+            if name.trim().is_empty() || name.len() > 100 || check.trim().is_empty() {
+                let reason = "a name of up to 100 bytes and a condition are expected";
+                return self.wrong(format!("constraint \"{name}\": {reason}"));
+            }
+            let mut verbs = Vec::new();
+            for word in on.iter().flatten() {
+                verbs.push(match word.as_str() {
+                    "insert" => StatementVerb::Insert,
+                    "update" => StatementVerb::Update,
+                    "delete" => StatementVerb::Delete,
+                    other => {
+                        let reason = "\"insert\", \"update\" and \"delete\" are what it may be on";
+                        return self.wrong(format!("constraint \"{name}\", on \"{other}\": {reason}"));
+                    }
+                });
+            }
+            let (name, table, check) = (name.clone(), table.to_ascii_lowercase(), check.clone());
+            found.push(OrganizationConstraint { name, table, verbs, check });
+        }
+        Ok(found)
+    }
+
+    /// How long a constraint may take, in milliseconds.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] for a number that does not do.
+    pub fn constraint_ms(&self) -> LedgerResult<u64> {
+        match self.config.constraint_ms.unwrap_or(CONSTRAINT_MS_DEFAULT) {
+            limit @ 10..=CONSTRAINT_MS_MAX => Ok(limit),
+            other => self.wrong(format!("\"constraint_ms\" is {other}: 10 to {CONSTRAINT_MS_MAX} are taken")),
+        }
+    }
+
+    /// For how many blocks the organization's agreements are good.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] for a number that does not do.
+    pub fn agreement_blocks(&self) -> LedgerResult<u64> {
+        match self.config.agreement_blocks.unwrap_or(AGREEMENT_BLOCKS_DEFAULT) {
+            0 => self.wrong("\"agreement_blocks\" is 0: an agreement is good for one block at least".into()),
+            blocks => Ok(blocks),
+        }
     }
 
     /// The founding document.
@@ -194,10 +302,43 @@ mod tests {
     use super::*;
 
     fn folder(line: &str) -> NodeFolder {
+        folder_with(line, "")
+    }
+
+    fn folder_with(line: &str, tables: &str) -> NodeFolder {
         let text = format!(
-            "name = \"one\"\n{line}\nfounding = \"f\"\nkey = \"k\"\ncertificate_key = \"c\"\nparty = []"
+            "name = \"one\"\n{line}\nfounding = \"f\"\nkey = \"k\"\ncertificate_key = \"c\"\nparty = []\n{tables}"
         );
         NodeFolder { path: PathBuf::from("folder"), config: toml::from_str(&text).expect("a configuration") }
+    }
+
+    #[test]
+    fn constraints_are_read_and_what_does_not_do_is_named() {
+        let constraint = |more: &str| {
+            let line = "name = \"stock\"\ntable = \"Trades\"\ncheck = \"new.amount <= 5\"";
+            folder_with("", &format!("[[constraint]]\n{line}\n{more}"))
+        };
+        let found = constraint("on = [\"insert\", \"update\"]").constraints().expect("constraints");
+        assert_eq!((found[0].name.as_str(), found[0].table.as_str()), ("stock", "trades"));
+        assert_eq!(found[0].verbs, [StatementVerb::Insert, StatementVerb::Update]);
+        let twice = "[[constraint]]\nname = \"stock\"\ntable = \"t\"\ncheck = \"true\"";
+        for (folder, reason) in [
+            (constraint("on = [\"select\"]"), "on \"select\""),
+            (constraint(twice), "there twice"),
+            (folder_with("", &twice.replace("true", " ")), "a condition"),
+        ] {
+            let said = folder.constraints().expect_err(reason).to_string();
+            assert!(said.contains(reason), "{said}");
+        }
+        let limits = |line: &str| (folder(line).constraint_ms(), folder(line).agreement_blocks());
+        assert_eq!(limits(""), (Ok(2_000), Ok(1_000)));
+        assert_eq!(limits("constraint_ms = 50\nagreement_blocks = 3"), (Ok(50), Ok(3)));
+        assert!(limits("constraint_ms = 60000").0.is_err() && limits("agreement_blocks = 0").1.is_err());
+        // The example that new configurations have.
+        let lines = CONSTRAINTS_HELP.lines().skip_while(|line| *line != "# [[constraint]]");
+        let lines = lines.take_while(|line| *line != "#").map(|line| line.trim_start_matches("# "));
+        let example = lines.collect::<Vec<_>>().join("\n");
+        assert_eq!(folder_with("", &example).constraints().expect("the example").len(), 1);
     }
 
     #[test]

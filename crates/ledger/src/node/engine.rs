@@ -546,7 +546,7 @@ impl Engine {
             lines.push(format!("the tables of {system} were NOT what block {height} certifies: {names}"));
         }
         if found.has_repaired {
-            lines.extend(self.settings.board.status().repairs.pop());
+            lines.extend(self.settings.board.status(true).repairs.pop());
         }
         FindingsMessage { lines, is_certified: found.differing.is_empty() || found.has_repaired }
     }

@@ -1,6 +1,7 @@
 //! The calls that a node answers: the ChainifyServer of the dissertation's section 4.7, which authenticates clients and takes
 //! their transactions, and what other organizations ask.
 
+use super::agree::AgreementDesk;
 use super::board::Board;
 use super::config::PartyRole;
 use super::directory::Party;
@@ -13,7 +14,8 @@ use super::wire::{
     PROPOSAL_MESSAGE_BYTES_MAX, ProposalMessage, ROWS_MESSAGE_BYTES_MAX, SMALL_MESSAGE_BYTES_MAX,
     VotesMessage,
 };
-use crate::chain::PROPOSAL_BYTES_MAX;
+use crate::agreement::OrderEntry;
+use crate::chain::{CheckedTransaction, LedgerChain, PROPOSAL_BYTES_MAX};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::message::{OrderedBlock, Proposal};
@@ -35,6 +37,7 @@ const BLOCKS_BYTES: usize = 8 << 20;
 pub(super) struct NodeEntry {
     pub(super) board: Arc<Board>,
     pub(super) inbox: EngineInbox,
+    pub(super) agreements: Arc<AgreementDesk>,
     pub(super) file: PathBuf,
 }
 
@@ -48,9 +51,13 @@ impl NodeEntry {
         let (board, proposal) = (self.board.clone(), message.proposal);
         let name = LedgerHash::of_row(&proposal);
         let mut changes = board.subscribe();
-        self.wait_for_height(message.seen_height).await?;
-        if !self.clone().settle(&caller, &proposal).await? {
-            board.add_pending(name, proposal)?;
+        let limit = Duration::from_millis(u64::from(OUTCOME_WAIT_MS_MAX));
+        board.wait_for_height(message.seen_height, limit).await?;
+        if let Some(transaction) = self.clone().settle(&caller, &proposal).await?
+            && !board.is_pending(&name)
+        {
+            let entry = self.agreements.clone().chain(proposal, &transaction).await?;
+            board.add_pending(name, entry)?;
         }
         let wait = Duration::from_millis(u64::from(message.wait_ms.min(OUTCOME_WAIT_MS_MAX)));
         let wait_for_outcome = async {
@@ -66,19 +73,12 @@ impl NodeEntry {
         Ok(tokio::time::timeout(wait, wait_for_outcome).await.unwrap_or_default())
     }
 
-    /// Waits until this organization has the blocks that a client has seen at another one.
-    async fn wait_for_height(&self, seen: u64) -> LedgerResult<()> {
-        let mut changes = self.board.subscribe();
-        let height = || self.board.read(|state| state.chain.height);
-        let reached = async { while height() < seen && changes.changed().await.is_ok() {} };
-        let limit = Duration::from_millis(u64::from(OUTCOME_WAIT_MS_MAX));
-        tokio::time::timeout(limit, reached).await.map_err(|_| {
-            LedgerError::Missing(format!("it has {} blocks, and its client has seen {seen}", height()))
-        })
-    }
-
-    /// Authenticates a client's transaction. Says whether it has an outcome already, which is then on the board.
-    async fn settle(self: Arc<Self>, caller: &Party, message: &[u8]) -> LedgerResult<bool> {
+    /// Authenticates a client's transaction. Returns nothing if it has an outcome already, which is then on the board.
+    async fn settle(
+        self: Arc<Self>,
+        caller: &Party,
+        message: &[u8],
+    ) -> LedgerResult<Option<CheckedTransaction>> {
         let directory = &self.board.directory;
         if message.len() > PROPOSAL_BYTES_MAX {
             let reason =
@@ -96,26 +96,24 @@ impl NodeEntry {
         }
         let name = LedgerHash::of_row(message);
         if self.board.outcome(&name).is_some() {
-            return Ok(true);
+            return Ok(None);
         }
         let chain = self.board.read(|state| state.chain.clone());
         if proposal.number > chain.last_number(&key) {
-            return chain.check_alone(message).map(|_| false);
+            return chain.check_alone(message).map(Some);
         }
-        let (file, sought) = (self.file.clone(), message.to_vec());
-        let found = tokio::task::spawn_blocking(move || find_outcome(&file, &sought)).await;
+        let (file, sought, last_number) = (self.file.clone(), message.to_vec(), chain.last_number(&key));
+        let found = tokio::task::spawn_blocking(move || find_outcome(&file, &sought, &chain)).await;
         let found = found.map_err(|error| LedgerError::Missing(error.to_string()))??;
         let Some(outcome) = found else {
             let reason = format!(
                 "transaction {} of \"{client}\" is a repetition: it has signed {} since, and number {} was another one",
-                proposal.number,
-                chain.last_number(&key),
-                proposal.number
+                proposal.number, last_number, proposal.number
             );
             return Err(LedgerError::Refused(reason));
         };
         self.board.add_outcome(name, outcome);
-        Ok(true)
+        Ok(None)
     }
 
     async fn order(self: Arc<Self>, request: OrderRequest) -> LedgerResult<OrderMessage> {
@@ -181,6 +179,14 @@ impl NodeEntry {
                 };
                 call.with(BLOCK_MESSAGE_BYTES_MAX, take).await
             }
+            "/Agree" => {
+                let answer = |message: ProposalMessage| async move {
+                    let answered =
+                        self.agreements.clone().answer(message.proposal, message.seen_height).await;
+                    answered.inspect_err(|error| board.note_refused(&name, error))
+                };
+                call.with(PROPOSAL_MESSAGE_BYTES_MAX, answer).await
+            }
             "/Order" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.order(request)).await,
             "/Blocks" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.blocks(request)).await,
             _ => call.with(ROWS_MESSAGE_BYTES_MAX, |request| self.compare(request)).await,
@@ -210,19 +216,26 @@ fn first_blocks(blocks: impl Iterator<Item = BlockMessage>) -> BlocksMessage {
     BlocksMessage { blocks: blocks.take_while(fits).collect() }
 }
 
-/// What became of a proposal, by the file; the first time that it is in it.
-fn find_outcome(file: &std::path::Path, proposal: &[u8]) -> LedgerResult<Option<OutcomeMessage>> {
-    let mut found = None;
+/// What became of a proposal, by the file: the time that it has succeeded, or the first time that it is in it. It may be there
+/// without its agreements before.
+fn find_outcome(
+    file: &std::path::Path,
+    proposal: &[u8],
+    chain: &LedgerChain,
+) -> LedgerResult<Option<OutcomeMessage>> {
+    let mut found: Option<OutcomeMessage> = None;
     visit_blocks(file, 0, &mut |(block, _)| {
-        if found.is_none() {
-            let order = OrderedBlock::decode(&block.order)?;
-            let index = order.proposals.iter().position(|other| other == proposal);
-            found = index.map(|index| OutcomeMessage {
-                height: block.header.height,
-                index: index as u32,
-                has_succeeded: block.header.outcomes.get(index),
-                reason: String::new(),
-            });
+        let order = OrderedBlock::decode(&block.order)?;
+        for (index, entry) in order.proposals.iter().enumerate() {
+            let has_succeeded = block.header.outcomes.get(index);
+            let is_known = found.as_ref().is_some_and(|found| found.has_succeeded || !has_succeeded);
+            // Most entries are no other length than theirs, and are not read for that.
+            let may_be = entry.len() >= proposal.len() && !is_known;
+            if may_be && OrderEntry::of(entry, &chain.genesis).is_ok_and(|entry| entry.proposal() == proposal)
+            {
+                let (height, index) = (block.header.height, index as u32);
+                found = Some(OutcomeMessage { height, index, has_succeeded, reason: String::new() });
+            }
         }
         Ok(())
     })?;
@@ -257,10 +270,13 @@ impl CallHandler for NodeEntry {
                     call.with(PROPOSAL_MESSAGE_BYTES_MAX, take).await
                 }
                 "/Status" => {
-                    let status = |_: Nothing| async move { Ok(self.board.status()) };
+                    let is_own = call.caller.name == self.board.directory.own().name;
+                    let status = move |_: Nothing| async move { Ok(self.board.status(is_own)) };
                     call.with(SMALL_MESSAGE_BYTES_MAX, status).await
                 }
-                "/Votes" | "/Order" | "/Blocks" | "/Compare" => self.answer_member(method, call).await,
+                "/Agree" | "/Votes" | "/Order" | "/Blocks" | "/Compare" => {
+                    self.answer_member(method, call).await
+                }
                 "/Audit" | "/Repair" => self.answer_people(method, call).await,
                 _ => call.refuse(&LedgerError::Missing("an organization has no such method".into())),
             }

@@ -2,7 +2,7 @@
 //! founding document and a configuration file. Parties that do not want to show their keys to one machine make an *identity*
 //! each, hand each other its public part, and *join*: from the same public parts all make the same founding document.
 
-use super::config::{BatchConfig, CONFIG_FILE, NodeConfig, PartyConfig, PartyRole};
+use super::config::{BatchConfig, CONFIG_FILE, CONSTRAINTS_HELP, NodeConfig, PartyConfig, PartyRole};
 use super::order_log::OrderLog;
 use crate::error::{LedgerError, LedgerResult};
 use crate::file::LedgerFile;
@@ -230,13 +230,17 @@ impl NetworkTerms {
             certificate_key: CERTIFICATE_KEY_FILE.into(),
             file,
             batch: (own.role == PartyRole::Ordering).then_some(self.batch),
+            constraint_ms: None,
+            agreement_blocks: None,
+            constraint: Vec::new(),
             party: parties.iter().map(PublicIdentity::party).collect(),
         };
         let path = folder.join(CONFIG_FILE);
         let text = toml::to_string(&config).map_err(|error| LedgerError::file(&path, error))?;
         let title = format!("# \"{name}\" in the network \"{}\" {}\n", self.name, genesis.network());
+        let help = if own.role == PartyRole::Organization { CONSTRAINTS_HELP } else { "" };
         // The database's password may be in it.
-        write_new(&path, (title + &text).as_bytes(), true)?;
+        write_new(&path, (title + &text + help).as_bytes(), true)?;
         Ok(genesis.network())
     }
 }

@@ -4,11 +4,12 @@
 //!
 //! ```text
 //! client ── Submit ──> node of an organization ── Chain ──> ordering server
-//!                        │  ^ Votes, Blocks,                   │ Order (asked for by height)
-//!                        v  │ Compare                          v
+//!                        │  ^ Agree, Votes,                    │ Order (asked for by height)
+//!                        v  │ Blocks, Compare                  v
 //!                      the other nodes <───────────────────────┘
 //! ```
 
+mod agree;
 mod board;
 pub mod call;
 pub mod config;

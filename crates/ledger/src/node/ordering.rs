@@ -20,12 +20,14 @@ use super::wire::{
     AppendAnswer, AppendMessage, BLOCK_MESSAGE_BYTES_MAX, ElectAnswer, ElectMessage, Nothing, ORDERING,
     OrderMessage, OrderRequest, PROPOSAL_MESSAGE_BYTES_MAX, ProposalMessage, SMALL_MESSAGE_BYTES_MAX,
 };
+use crate::agreement::OrderEntry;
 use crate::chain::PROPOSAL_BYTES_MAX;
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::message::{OrderedBlock, Proposal};
 use crate::signature::KeyPair;
+use crate::signers::SignerTables;
 use openraft::{Config, Raft, SnapshotPolicy, StoredMembership};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::future::Future;
@@ -240,19 +242,22 @@ impl OrderingServer {
         Err(LedgerError::Missing(format!("it is not the leader of the ordering servers; {named}")))
     }
 
-    /// Takes a proposal for the next block. One that was taken or ordered before is not taken again.
+    /// Takes a proposal for the next block, perhaps with agreements, which members count. One that was taken or ordered before is not taken again.
     ///
     /// # Errors
-    /// [`LedgerError::Untrusted`] if it is not signed by a client, [`LedgerError::Refused`] if it is too long;
+    /// [`LedgerError::Untrusted`] if it is not signed by a client, or a signature beside it is wrong; [`LedgerError::Refused`] if it is too long;
     /// [`LedgerError::Missing`] if another server is the leader, or too many wait.
     pub fn take(&self, message: Vec<u8>) -> LedgerResult<()> {
-        if message.len() > PROPOSAL_BYTES_MAX {
-            let reason =
-                format!("a transaction of {} bytes: up to {PROPOSAL_BYTES_MAX} are taken", message.len());
+        let (genesis, network) = (&self.directory.genesis, &self.directory.network);
+        let entry = OrderEntry::of(&message, genesis)?;
+        let length = entry.proposal().len();
+        if length > PROPOSAL_BYTES_MAX {
+            let reason = format!("a transaction of {length} bytes: up to {PROPOSAL_BYTES_MAX} are taken");
             return Err(LedgerError::Refused(reason));
         }
         self.check_is_leader()?;
-        let (_, proposal) = Proposal::verify(&message, &self.directory.genesis, &self.directory.network)?;
+        let (_, proposal) = Proposal::verify(entry.proposal(), genesis, network)?;
+        entry.agreed(genesis, network, 0, &SignerTables::default())?;
         let is_definition = match &proposal.statements[..] {
             [statement] => SharedTable::is_definition(&statement.sql),
             _ => false,

@@ -1,5 +1,6 @@
 //! What people call: `start` of a process, `submit` of a client, `status`, `audit` and `repair` of an organization.
 
+use super::agree::AgreementDesk;
 use super::board::Board;
 use super::call::RemoteProcess;
 use super::config::{NodeFolder, PartyRole};
@@ -15,6 +16,7 @@ use super::wire::{
 use crate::error::{LedgerError, LedgerResult};
 use crate::message::{Proposal, ProposedStatement};
 use crate::verify::verify_file;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -128,6 +130,7 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
         return Err(LedgerError::Missing("no party has the role \"ordering\"".into()));
     }
     drop(entered);
+    let agreements = AgreementDesk::open(folder, board.clone(), others.clone())?;
     let settings = EngineSettings {
         board: board.clone(),
         file: file.clone(),
@@ -149,8 +152,9 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
         "organization \"{name}\" at {address}, network {}, {height} blocks",
         directory.network
     ));
-    let entry = Arc::new(NodeEntry { board: board.clone(), inbox, file });
+    let entry = Arc::new(NodeEntry { board: board.clone(), inbox, agreements: agreements.clone(), file });
     let served = runtime.block_on(serve(listener, directory.clone(), entry, asked_to_stop()));
+    agreements.close();
     board.update(|state| state.is_stopped = true);
     let deadline = Instant::now() + END_LIMIT;
     while !engine.is_finished() {
@@ -262,7 +266,7 @@ impl LedgerClient {
         if able.is_empty() {
             return Err(LedgerError::Missing(format!("no organization \"{}\"", at.unwrap_or_default())));
         }
-        let (deadline, mut last) = (Instant::now() + limit, String::new());
+        let (deadline, mut said) = (Instant::now() + limit, BTreeMap::new());
         let mut turn = number as usize;
         while Instant::now() < deadline {
             let process = able[turn % able.len()];
@@ -273,7 +277,9 @@ impl LedgerClient {
             let call_limit = Duration::from_millis(u64::from(OUTCOME_WAIT_MS)) + STATUS_LIMIT;
             let rest = deadline.saturating_duration_since(Instant::now()).min(call_limit);
             match self.runtime.block_on(process.call::<_, OutcomeMessage>("Submit", message, rest)) {
-                Ok(OutcomeMessage { height: 0, .. }) => last = "it is not certified yet".to_owned(),
+                Ok(OutcomeMessage { height: 0, .. }) => {
+                    said.insert(process.name.clone(), "it is not certified yet".to_owned());
+                }
                 Ok(OutcomeMessage { height, index, has_succeeded, reason }) => {
                     if self.seen_height.fetch_max(height, Ordering::Relaxed) < height {
                         let _ = std::fs::write(self.folder.path.join(SEEN_FILE), height.to_string());
@@ -282,7 +288,11 @@ impl LedgerClient {
                 }
                 Err(error @ LedgerError::Refused(_)) => return Err(error),
                 Err(error) => {
-                    last = error.to_string();
+                    let message = match error {
+                        LedgerError::Process { message, .. } => message,
+                        other => other.to_string(),
+                    };
+                    said.insert(process.name.clone(), message);
                     std::thread::sleep(PAUSE);
                 }
             }
@@ -290,9 +300,20 @@ impl LedgerClient {
         let seconds = limit.as_secs();
         let advice = format!("send it again with --number {number}, which does it once in any case");
         Err(LedgerError::NoQuorum(format!(
-            "transaction {number} is not known to be certified after {seconds} s ({last}); {advice}"
+            "transaction {number} is not known to be certified after {seconds} s ({}); {advice}",
+            show_answers(&said)
         )))
     }
+}
+
+/// What organizations have said last, those together that have said one thing.
+fn show_answers(said: &BTreeMap<String, String>) -> String {
+    let mut names: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (name, message) in said {
+        names.entry(message).or_default().push(format!("\"{name}\""));
+    }
+    let shown = names.iter().map(|(message, names)| format!("{}: {message}", names.join(", ")));
+    shown.collect::<Vec<_>>().join("; ")
 }
 
 fn ask<A: prost::Message + Default + 'static>(path: &Path, method: &str, limit: Duration) -> LedgerResult<A> {

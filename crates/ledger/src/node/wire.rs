@@ -6,6 +6,7 @@
 //!                                Order    the signed order of a height, once there is one
 //!                                Append, Elect   between ordering servers: their log, their leader
 //! /ankerdb.ledger.Organization/  Submit   a signed proposal, from a client; answered when it is certified
+//!                                Agree    a signed proposal, from an organization; answered with a signed agreement
 //!                                Votes    votes on the next block, both ways
 //!                                Order    the order that this organization has for a height
 //!                                Blocks   certified blocks above a height
@@ -19,8 +20,8 @@ use crate::recovery::{DonatedRows, Donation, RowHashes};
 use crate::verify::CertifiedBlock;
 use std::collections::BTreeMap;
 
-/// The longest message with one proposal: a proposal of the longest kind and what is around it.
-pub const PROPOSAL_MESSAGE_BYTES_MAX: usize = crate::chain::PROPOSAL_BYTES_MAX + (64 << 10);
+/// The longest message with one proposal: a proposal of the longest kind and what is around it, its agreements among that.
+pub const PROPOSAL_MESSAGE_BYTES_MAX: usize = crate::chain::PROPOSAL_BYTES_MAX + (256 << 10);
 
 /// The longest message with an order, blocks or votes.
 pub const BLOCK_MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -70,6 +71,14 @@ pub struct OutcomeMessage {
     /// Why it has not, as far as this organization knows.
     #[prost(string, tag = "4")]
     pub reason: String,
+}
+
+/// What an organization says about a proposal.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct AgreementMessage {
+    /// The signed agreement.
+    #[prost(bytes = "vec", tag = "1")]
+    pub agreement: Vec<u8>,
 }
 
 /// Which order is wanted.
@@ -324,6 +333,15 @@ pub struct StatusMessage {
     /// Messages that were refused, the last ones.
     #[prost(string, repeated, tag = "11")]
     pub refused: Vec<String>,
+    /// Shared tables with an agreement policy, and which one.
+    #[prost(string, repeated, tag = "12")]
+    pub policies: Vec<String>,
+    /// Its constraints; for its own people only.
+    #[prost(string, repeated, tag = "13")]
+    pub constraints: Vec<String>,
+    /// What it has not agreed to, the last ones; for its own people only.
+    #[prost(string, repeated, tag = "14")]
+    pub objections: Vec<String>,
 }
 
 /// What an organization knows of a member.

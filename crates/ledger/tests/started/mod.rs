@@ -4,6 +4,8 @@
 // Each test program uses some of it.
 #![allow(dead_code)]
 
+pub(crate) mod liar;
+
 use crate::products::{TestFolder, products};
 use ankerdb_ledger::message::ProposedStatement;
 use ankerdb_ledger::node::init::ordering_name;
