@@ -288,6 +288,8 @@ fn an_entry_organization_that_leaves_out_or_forges_agreements_gets_a_transaction
     network.start_all();
     let client = network.client("bank");
     submit(&client, 1, &format!("{TRADES} WITH (agreement = 'mariadb, ankerdb')"));
+    // An organization that is behind does not know the table yet, and would refuse.
+    network.wait_for_equal_heights();
     let liar = Liar::new(&network, "postgresql");
     let chain = |proposal: &[u8], agreements: Vec<Vec<u8>>| {
         let (network, proposal) = (client.network(), proposal.to_vec());

@@ -101,7 +101,7 @@ impl ExprPlanner for WrittenOperators {
                 let byte = call("substr", Rough::Text, vec![access.expr, from, lit(1i64)]);
                 Ok(PlannerResult::Planned(when(begins.and(ends), byte).end()?))
             }
-            _ if field_type(&field) == Some(SqlType::Jsonb) => {
+            _ if field_type(&field) == Some(SqlType::Jsonb) || is_part(&access.expr) => {
                 let written = Written::function(SUBSCRIPT, Rough::Library);
                 let call = ScalarFunction::new_udf(written, vec![access.expr, key.as_ref().clone()]);
                 Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
@@ -117,6 +117,11 @@ impl ExprPlanner for WrittenOperators {
             _ => Ok(PlannerResult::Original(access)),
         }
     }
+}
+
+/// Whether an expression is a part of a document.
+fn is_part(expression: &Expr) -> bool {
+    matches!(expression, Expr::ScalarFunction(call) if call.func.name() == SUBSCRIPT)
 }
 
 /// Whether an expression is what is at a place of an array.
