@@ -299,21 +299,10 @@ fn key_ranges(range: &IndexRange, context: &Context) -> Result<Vec<KeyRange>> {
     let mut whole = if values.is_empty() { KeyRange::all() } else { pinned(&encode(&values)?, values.len()) };
     let mut end = |bound: &Option<KeyBound>, is_lower: bool| -> Result<End> {
         let Some(bound) = bound else { return Ok(End::Open) };
-        let value = match evaluate(&bound.part.value, context)? {
-            Value::Null => return Ok(End::Nothing),
-            value => value,
-        };
-        let column_type = bound.part.column_type;
-        let (value, inclusive) = match convert_exactly(value.clone(), column_type) {
-            Some(value) => (value, bound.inclusive),
-            // The bound of whole numbers lies between two of them, or beyond all. NULLs sort above the greatest.
-            None => match (below(&value, column_type), is_lower) {
-                (Some(Below::At(value)), _) => (value, !is_lower),
-                (Some(Below::All(greatest)), false) => (greatest, true),
-                (Some(Below::All(_)), true) | (Some(Below::None), false) => return Ok(End::Nothing),
-                // What is no value of the column's type otherwise is left to the filter.
-                (Some(Below::None), true) | (None, _) => return Ok(End::Open),
-            },
+        let value = evaluate(&bound.part.value, context)?;
+        let (value, inclusive) = match within_type(value, bound, is_lower) {
+            Ok(found) => found,
+            Err(end) => return Ok(end),
         };
         values.push(value);
         let key = encode(&values)?;
@@ -336,6 +325,25 @@ fn key_ranges(range: &IndexRange, context: &Context) -> Result<Vec<KeyRange>> {
         End::At(key, false) => whole.upper = Bound::Excluded(key),
     }
     Ok(if is_empty(&whole) { Vec::new() } else { vec![whole] })
+}
+
+/// The bound as a value of its column's type, and whether that value is within the range; or the end that it comes to.
+fn within_type(value: Value, bound: &KeyBound, is_lower: bool) -> std::result::Result<(Value, bool), End> {
+    let column_type = bound.part.column_type;
+    if value.is_null() {
+        return Err(End::Nothing);
+    }
+    if let Some(value) = convert_exactly(value.clone(), column_type) {
+        return Ok((value, bound.inclusive));
+    }
+    // That of whole numbers lies between two of them, or beyond all. NULLs sort above the greatest.
+    match (below(&value, column_type), is_lower) {
+        (Some(Below::At(value)), _) => Ok((value, !is_lower)),
+        (Some(Below::All(greatest)), false) => Ok((greatest, true)),
+        (Some(Below::All(_)), true) | (Some(Below::None), false) => Err(End::Nothing),
+        // What is no value of the column's type otherwise is left to the filter.
+        (Some(Below::None), true) | (None, _) => Err(End::Open),
+    }
 }
 
 /// One end of a range.

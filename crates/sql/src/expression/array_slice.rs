@@ -19,12 +19,12 @@ use std::ops::RangeInclusive;
 const STRIDE: usize = 1 << 16;
 
 /// Which bounds of a slice are written: of each dimension the lower one, then the upper one. Those are the call's arguments.
+///
+/// The number of dimensions is in the first four bits, and the others are one for each bound: expressions stay small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Bounds {
-    dimensions: u8,
-    /// A bit for each.
-    written: u16,
-}
+pub(crate) struct Bounds([u8; 2]);
+
+const BOUNDS_MAX: u32 = 2 * DIMENSIONS_MAX as u32;
 
 /// The bounds of a dimension, where they are written.
 type Span = (Option<i32>, Option<i32>);
@@ -35,41 +35,44 @@ impl Bounds {
         if given.len() > 2 * DIMENSIONS_MAX {
             return Err(too_many_positions(given.len() / 2).into());
         }
-        let mut bounds = Bounds { dimensions: (given.len() / 2) as u8, written: 0 };
-        let mut arguments = Vec::new();
+        let (mut written, mut arguments) = (0_u16, Vec::new());
         for (nth, bound) in given.iter().enumerate() {
             if let Some(bound) = bound {
                 let bound = binder.bind(bound)?;
                 arguments.push(position(binder, &bound)?);
-                bounds.written |= 1 << nth;
+                written |= 1 << nth;
             }
         }
-        Ok((bounds, arguments))
+        let dimensions = (given.len() / 2) as u16;
+        Ok((Bounds((dimensions << BOUNDS_MAX | written).to_be_bytes()), arguments))
+    }
+
+    fn dimensions(self) -> u8 {
+        (u16::from_be_bytes(self.0) >> BOUNDS_MAX) as u8
+    }
+
+    fn is_written(self, nth: u8) -> bool {
+        u16::from_be_bytes(self.0) & (1 << nth) != 0
     }
 
     /// What is written, by its values.
     fn spans(self, values: &[Value]) -> Result<Vec<Span>> {
         let mut values = values.iter();
-        let mut next = |nth: u8| match self.written & (1 << nth) {
-            0 => Ok(None),
-            _ => values.next().map_or_else(
-                || Err(refused_position(None)),
-                |value| match value {
-                    Value::Integer(bound) => Ok(Some(*bound)),
-                    other => Err(refused_position(Some(other))),
-                },
-            ),
+        let mut next = |nth: u8| match self.is_written(nth).then(|| values.next()) {
+            None => Ok(None),
+            Some(Some(Value::Integer(bound))) => Ok(Some(*bound)),
+            Some(other) => Err(refused_position(other)),
         };
-        (0..self.dimensions).map(|at| Ok((next(2 * at)?, next(2 * at + 1)?))).collect()
+        (0..self.dimensions()).map(|at| Ok((next(2 * at)?, next(2 * at + 1)?))).collect()
     }
 
     /// As it is written, with these texts for the bounds.
     pub(crate) fn text(self, mut bounds: impl Iterator<Item = String>) -> String {
-        let mut bound = |nth: u8| match self.written & (1 << nth) {
-            0 => String::new(),
-            _ => bounds.next().unwrap_or_default(),
+        let mut bound = |nth: u8| match self.is_written(nth) {
+            true => bounds.next().unwrap_or_default(),
+            false => String::new(),
         };
-        (0..self.dimensions).map(|at| format!("[{}:{}]", bound(2 * at), bound(2 * at + 1))).collect()
+        (0..self.dimensions()).map(|at| format!("[{}:{}]", bound(2 * at), bound(2 * at + 1))).collect()
     }
 }
 
