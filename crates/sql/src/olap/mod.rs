@@ -140,6 +140,7 @@ use planner::{CatalogSources, TableSources};
 use scan::TableHandle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use step::StepRows;
 use tokio::runtime::Runtime;
 use view::{PlannedViews, WithViews};
@@ -207,6 +208,9 @@ impl Threads {
     }
 }
 
+/// How long threads without work are waited for when they end.
+const ENDING: Duration = Duration::from_millis(100);
+
 /// Plans are walked by recursion, and a statement may be a chain of hundreds of UNIONs. Only what is used becomes memory.
 const STACK_BYTES: usize = 32 << 20;
 
@@ -223,11 +227,15 @@ fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
 }
 
 impl Drop for Threads {
-    /// Queries under way end at their next batch and are not waited for, so that the engine may even be dropped
-    /// in an async task.
+    /// Queries under way end at their next batch and are hardly waited for. The threads that end at once are: glibc's `pthread_detach` reads memory
+    /// that is gone where a thread ends meanwhile (its bug 19951). In an async task, where nobody may wait, the engine may be dropped, too.
     fn drop(&mut self) {
+        let may_wait = tokio::runtime::Handle::try_current().is_err();
         for runtime in [self.watch.take(), self.runtime.take()].into_iter().flatten() {
-            runtime.shutdown_background();
+            match may_wait {
+                true => runtime.shutdown_timeout(ENDING),
+                false => runtime.shutdown_background(),
+            }
         }
     }
 }
