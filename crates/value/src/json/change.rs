@@ -118,8 +118,8 @@ pub fn without_index(jsonb: &str, index: i32) -> Result<String> {
     Ok(array(kept.map(|(_, item)| *item)))
 }
 
-/// The most elements that an array is filled up to.
-const ELEMENTS_MAX: usize = (1 << 26) - 1;
+/// The most nulls that an array is filled up with, which take some 100 MB meanwhile.
+const GAP_MAX: usize = 1 << 22;
 
 /// What is done at the end of a path.
 #[derive(Clone, Copy)]
@@ -185,8 +185,8 @@ pub fn without_path(jsonb: &str, steps: &[String]) -> Result<String> {
 /// array for a step that is a number, filled with nulls before it, or an object. (PostgreSQL, 8.14.5.)
 ///
 /// # Errors
-/// 22023 for a path through a scalar or before the beginning of an array, 22P02 for a step in an array that is no number, 54000 for an
-/// array that would be too long, and those of [`check`] for a document that would be too deep.
+/// 22023 for a path through a scalar or before the beginning of an array, 22P02 for a step in an array that is no number, 54000 for
+/// too many nulls, and those of [`check`] for a document that would be too deep.
 pub fn assigned(jsonb: &str, steps: &[String], value: &str) -> Result<String> {
     let (mut out, mut tails, mut at) = (String::with_capacity(jsonb.len()), Vec::new(), jsonb);
     for (level, step) in steps.iter().enumerate() {
@@ -239,11 +239,11 @@ fn made(steps: &[String], value: &str) -> Result<String> {
 
 /// The array with the value at a position, and nulls before it where there was nothing.
 fn with_element(jsonb: &str, index: usize, value: &str) -> Result<String> {
-    if index >= ELEMENTS_MAX {
-        let message = format!("number of jsonb array elements exceeds the maximum allowed ({ELEMENTS_MAX})");
+    let mut all = items(jsonb);
+    if index.saturating_sub(all.len()) > GAP_MAX {
+        let message = format!("a jsonb array is filled with at most {GAP_MAX} nulls at a time");
         return Err(Error::new(SqlState::ProgramLimitExceeded, message));
     }
-    let mut all = items(jsonb);
     if index >= all.len() {
         all.resize(index + 1, "null");
     }

@@ -1,6 +1,7 @@
 //! Documents against what PostgreSQL 15 gives for them.
 
 use super::*;
+use ankerdb_base::SqlState;
 use std::cmp::Ordering;
 
 fn steps(path: &[&str]) -> Vec<String> {
@@ -198,4 +199,17 @@ proptest::proptest! {
         let joined = concatenated(&one, &other).unwrap();
         assert_eq!(to_jsonb(&joined).unwrap(), joined);
     }
+}
+
+#[test]
+fn a_path_is_made_where_it_is_not_there() {
+    let assigned = |jsonb: &str, path: &[&str], value: &str| assigned(jsonb, &steps(path), value);
+    assert_eq!(assigned("{}", &["a", "2", "b"], "7").unwrap(), r#"{"a": [null, null, {"b": 7}]}"#);
+    assert_eq!(assigned("[1, 2]", &["-1"], "7").unwrap(), "[1, 7]");
+    assert_eq!(assigned(r#"{"a": [1]}"#, &["a", "3"], "7").unwrap(), r#"{"a": [1, null, null, 7]}"#);
+    let state = |jsonb: &str, step: &str| assigned(jsonb, &[step], "7").unwrap_err().state();
+    assert_eq!(state("5", "a"), SqlState::InvalidParameterValue);
+    assert_eq!(state("[1]", "-2"), SqlState::InvalidParameterValue);
+    assert_eq!(state("[1]", "a"), SqlState::InvalidTextRepresentation);
+    assert_eq!(state("[1]", "2147483647"), SqlState::ProgramLimitExceeded);
 }
