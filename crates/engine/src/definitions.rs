@@ -18,7 +18,7 @@ use crate::catalog::{Catalog, changed_by_others, relation_exists, schema_exists}
 use crate::comment::{Object, Part, Subject};
 use crate::database::Database;
 use crate::image::{CatalogChange, ChangedIndexes};
-use crate::index_filling::fill_index;
+use crate::index_filling::IndexFilling;
 use crate::schema::{NameRef, RelationName, Schema, SearchPath};
 use crate::sequence::{Sequence, SequenceCount, SequenceDefinition};
 use crate::shared::DatabaseState;
@@ -28,7 +28,7 @@ use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{
     Entries, Gate, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition,
 };
-use ankerdb_transaction::{Claim, DefinitionChange, Interrupt, Isolation, Transaction};
+use ankerdb_transaction::{DefinitionChange, Interrupt, Isolation, Transaction};
 use parking_lot::MutexGuard;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
@@ -424,12 +424,14 @@ impl Definitions {
         // From the next commit on the index is maintained. Commits under way may not know it: let them finish.
         manager.wait_for_commits();
         let snapshot = manager.snapshot();
-        let limit = manager.memory_limit();
-        let filled = {
-            let _ceiling = limit.put_up(Claim::Large);
-            let filled = fill_index(table, index, &snapshot, (&self.interrupt, limit));
-            filled.map_err(|error| limit.explain(error))
+        let filling = IndexFilling {
+            storage: Storage::of(table),
+            index,
+            at: ReadAt::Snapshot(snapshot.timestamp()),
+            interrupt: &self.interrupt,
+            limit: manager.memory_limit(),
         };
+        let filled = filling.fill();
         // The check must see commits that looked for their keys in a half-filled index.
         manager.wait_for_commits();
         filled?;

@@ -66,6 +66,7 @@ mod image;
 mod index_filling;
 mod interval_pruning;
 mod options;
+mod processors;
 mod pruner;
 mod recovered_rows;
 mod recovery;

@@ -3,15 +3,17 @@
 //! Changes of the log are shared out by blocks, some MiB of commits at a time: each thread reads all of them, and repeats those of its
 //! own blocks. So changes of a row stay in their order.
 
+use crate::index_filling::IndexFilling;
+use crate::processors::{on_all_processors, processors};
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
 use ankerdb_checkpoint::{FolderOfImages, ImageLoader, Manifest, read_images};
 use ankerdb_log::{Payload, Record, ReplayProgress};
-use ankerdb_table::{Cell, ChangeBytes, ImageOfBlock, RestoredChange, Storage, Table};
-use ankerdb_transaction::{read_record, visit_changes};
+use ankerdb_table::{Cell, ChangeBytes, ImageOfBlock, ReadAt, RestoredChange, Storage, Table};
+use ankerdb_transaction::{Interrupt, MemoryLimit, read_record, visit_changes};
 use ankerdb_value::{ArrayRef, DataType, EnumType, ListType, SystemType};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The number of a large transaction: those of another run begin again.
 pub(crate) type Number = (u64, u64);
@@ -168,47 +170,26 @@ impl RecoveredRows {
     /// Ends it: slots without rows are free, indexes are filled. Returns the end of the numbers of tables that records have.
     pub(crate) fn end(mut self, last: Timestamp) -> Result<u32> {
         self.repeat()?;
-        let mut tasks = Vec::new();
+        let interrupt = Interrupt::new();
+        let mut fillings = Vec::new();
         for Restored { table, .. } in self.tables.values() {
             let storage = Storage::of(table);
             storage.end_restoring(last, &crossbeam_epoch::pin());
-            let blocks = storage.block_count();
-            for (_, index) in table.maintained_indexes() {
-                let starts = (0..blocks).step_by(BLOCKS_AT_ONCE);
-                let ranges = starts.map(|start| start..blocks.min(start + BLOCKS_AT_ONCE));
-                tasks.extend(ranges.map(|range| (storage, index, range)));
-            }
+            let filling = |index| IndexFilling {
+                storage,
+                index,
+                at: ReadAt::Newest,
+                interrupt: &interrupt,
+                limit: MemoryLimit::NONE,
+            };
+            fillings.extend(table.maintained_indexes().map(|(_, index)| filling(index)));
         }
-        on_all_processors(&tasks, |(storage, index, range)| storage.restore_entries(index, range.clone()))?;
+        // An index of a large table is filled by all threads, one of a small table by one.
+        let (large, small): (Vec<_>, Vec<_>) = fillings.into_iter().partition(IndexFilling::is_shared);
+        large.iter().try_for_each(IndexFilling::fill)?;
+        on_all_processors(&small, IndexFilling::fill)?;
         Ok(self.tables_end.into_inner())
     }
-}
-
-/// Blocks of which one thread enters the keys into an index.
-const BLOCKS_AT_ONCE: usize = 64;
-
-/// Does all tasks, in any order, until one fails.
-pub(crate) fn on_all_processors<T: Sync>(tasks: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
-    let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let run = || {
-        while !has_failed.load(Ordering::Relaxed)
-            && let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed))
-        {
-            work(task).inspect_err(|_| has_failed.store(true, Ordering::Relaxed))?;
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..processors().min(tasks.len())).map(|_| scope.spawn(run)).collect();
-        others.into_iter().fold(run(), |outcome, other| {
-            outcome.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })
-    })
-}
-
-/// How many threads work at a start.
-pub(crate) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Images on their way into tables.

@@ -59,7 +59,7 @@ pub use generation::{Computation, Generation};
 pub use header::Header;
 pub use heap::Chunk;
 pub use index::{Index, IndexLife};
-pub use key_run::KeyRun;
+pub use key_run::{KeyRun, MergedKeys, RUNS_BYTES_MAX};
 pub use materialized::{Materialized, ReadColumn, ReadRelation};
 pub use memory_use::MemoryUse;
 pub use owned::{KeptRow, KeptRows, OwnedRow};

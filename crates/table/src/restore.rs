@@ -3,18 +3,13 @@
 //! Changes come in the order of their commits, each with the place of its row, and there are no readers and no other writers. A slot
 //! may have had several rows, one after the other. No versions are kept, and no index is looked at: those are filled when all rows are there.
 
-use crate::block::ReadAt;
 use crate::block::RowBlock;
 use crate::cell::{Cell, CellLayout};
-use crate::entries::Entries;
-use crate::index::Index;
-use crate::key_run::KeyRun;
 use crate::owned::OwnedRow;
 use crate::storage::Storage;
-use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, Timestamp};
+use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, SqlState, Timestamp};
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
-use std::ops::Range;
 
 /// The largest number of a block that is believed: more rows than that have never been in one table.
 const BLOCKS_MAX: usize = 1 << 28;
@@ -160,33 +155,6 @@ impl Storage {
             self.add_free_slots(number, unused);
         }
     }
-
-    /// Enters the keys of all rows of some blocks, which are in their newest state, into an index. Several threads may do so for several
-    /// blocks.
-    ///
-    /// # Errors
-    /// 53200 without memory; those of expressions over the row.
-    pub fn restore_entries(&self, index: &Index, blocks: Range<usize>) -> Result<()> {
-        let (mut run, mut next) = (KeyRun::new(), blocks.start);
-        loop {
-            while next < blocks.end && !run.is_full() {
-                let pin = crossbeam_epoch::pin();
-                let number = BlockNumber(next);
-                for offset in self.block(number).exists().rows() {
-                    let row = RowId::new(number, offset);
-                    run.add(row, |out| self.push_key_at(index, row, ReadAt::Newest, &pin, out))?;
-                }
-                next += 1;
-            }
-            if run.is_empty() {
-                return Ok(());
-            }
-            for (key, row, _) in run.sorted() {
-                Entries::of(index).insert(key, row.0)?;
-            }
-            run.clear();
-        }
-    }
 }
 
 /// Whether the bytes of such a column have to be UTF-8.
@@ -202,7 +170,10 @@ pub(crate) fn misfit(what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::ReadAt;
+    use crate::entries::Entries;
     use crate::{ColumnDefinition, TableDefinition};
+    use ankerdb_base::BlockNumber;
     use ankerdb_value::Value;
 
     fn table() -> crate::Table {
@@ -263,7 +234,14 @@ mod tests {
             (7 + 1 + 5, 9, 6)
         );
         let index = storage.indexes().get(0).expect("a primary key");
-        storage.restore_entries(index, 0..storage.block_count()).unwrap();
+        for number in storage.block_numbers() {
+            for offset in 0..storage.block(number).fill() {
+                let (row, mut key) = (RowId::new(number, offset), Vec::new());
+                if storage.push_key_at(index, row, ReadAt::Newest, &pin, &mut key).unwrap().is_some() {
+                    Entries::of(index).insert(&key, row.0).unwrap();
+                }
+            }
+        }
         let mut entries = Vec::new();
         Entries::of(index).visit_all(|_, row| {
             entries.push(RowId(row));

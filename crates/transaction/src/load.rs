@@ -29,7 +29,10 @@ use crate::write::{check_value_ref, with_row};
 use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, Timestamp, failpoint};
 use ankerdb_sync::memory_limit::{Claim, check_system};
 use ankerdb_sync::patience::Patience;
-use ankerdb_table::{Cell, Entries, FreshBlock, Index, KeyRun, LoadedBlock, Storage, Table, begin_pending};
+use ankerdb_table::{
+    Cell, Entries, FreshBlock, Index, KeyRun, LoadedBlock, MergedKeys, RUNS_BYTES_MAX, Storage, Table,
+    begin_pending,
+};
 use ankerdb_value::ValueRef;
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -153,12 +156,24 @@ impl Transaction {
             return Ok(());
         }
         let table = self.tables[progress.loaded_table].clone();
-        let mut run = KeyRun::new();
+        let limit = self.manager.memory_limit();
         for (_, index) in table.maintained_indexes() {
-            let mut next = 0;
+            let (mut next, mut runs, mut held_bytes) = (0, Vec::new(), 0);
             while next < progress.loaded.len() {
+                let mut run = KeyRun::new();
                 next = self.collect_keys(&table, index, progress, next, &mut run, pin)?;
-                self.enter_run(&table, index, &mut run, progress, pin)?;
+                // Keys that come in order, one run behind the other: there is nothing to merge.
+                let is_in_order = runs.is_empty() && run.is_sorted();
+                run.sort();
+                held_bytes += run.memory_bytes();
+                runs.push(run);
+                // The entries will take about as much memory as the runs.
+                let is_enough =
+                    held_bytes >= RUNS_BYTES_MAX || limit.check(Claim::Large, held_bytes).is_err();
+                if is_in_order || is_enough || next == progress.loaded.len() {
+                    self.enter_merged_keys(&table, index, MergedKeys::all(&runs), progress, pin)?;
+                    (runs, held_bytes) = (Vec::new(), 0);
+                }
             }
         }
         Ok(())
@@ -174,7 +189,6 @@ impl Transaction {
         run: &mut KeyRun,
         pin: &mut Guard,
     ) -> Result<usize> {
-        run.clear();
         while next < progress.loaded.len() && !run.is_full() {
             pin.repin();
             self.check_interrupt()?;
@@ -190,15 +204,15 @@ impl Transaction {
         Ok(next)
     }
 
-    fn enter_run(
+    fn enter_merged_keys(
         &mut self,
         table: &Arc<Table>,
         index: &Index,
-        run: &mut KeyRun,
+        keys: MergedKeys<'_>,
         progress: &mut CommitProgress,
         pin: &mut Guard,
     ) -> Result<()> {
-        for (step, (key, row, has_null)) in run.sorted().enumerate() {
+        for (step, (key, row, has_null)) in keys.enumerate() {
             if step.is_multiple_of(ROWS_PER_BLOCK) {
                 let_go(pin);
                 self.check_interrupt()?;

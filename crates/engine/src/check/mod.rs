@@ -19,7 +19,7 @@ mod tests;
 use crate::database::Database;
 use crate::image::Binder;
 use crate::options::Options;
-use crate::recovered_rows::processors;
+use crate::processors::processors;
 use crate::recovery::Durability;
 use ankerdb_base::{Error, Result};
 use ankerdb_checkpoint::{FolderOfImages, Manifest, verify_images};

@@ -12,7 +12,7 @@
 use super::faults::Faults;
 use super::references::{Parent, Referred};
 use crate::catalog::Catalog;
-use crate::recovered_rows::on_all_processors;
+use crate::processors::on_all_processors;
 use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, SqlState};
 use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
 use ankerdb_value::{Value, format_text};

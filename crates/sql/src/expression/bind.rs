@@ -77,6 +77,18 @@ impl Typed {
     }
 }
 
+/// 42804 for a value of a type that assignment does not convert to the column's.
+pub(crate) fn not_assignable(column: &ColumnDefinition, from: DataType) -> Error {
+    let message = format!(
+        "column {} is of type {} but expression is of type {}",
+        quoted(&column.name),
+        type_name(column.data_type),
+        type_name(from)
+    );
+    let hint = "You will need to rewrite or cast the expression.";
+    Error::new(SqlState::DatatypeMismatch, message).with_hint(hint)
+}
+
 /// The type's name without modifiers, as PostgreSQL's messages show types.
 pub(crate) fn type_name(data_type: DataType) -> String {
     match data_type {
@@ -377,16 +389,7 @@ impl<'a> Binder<'a> {
                 (_, target) => self.resolve(typed, unmodified(target)),
             },
             Some(from) if assignable(from, column.data_type) => Ok(fold(typed.expression)?),
-            Some(from) => {
-                let message = format!(
-                    "column {} is of type {} but expression is of type {}",
-                    quoted(&column.name),
-                    type_name(column.data_type),
-                    type_name(from)
-                );
-                let hint = "You will need to rewrite or cast the expression.";
-                Err(Error::new(SqlState::DatatypeMismatch, message).with_hint(hint).into())
-            }
+            Some(from) => Err(not_assignable(column, from).into()),
         }
     }
 

@@ -197,6 +197,17 @@ pub(crate) fn alternative_type(left: DataType, right: DataType) -> Option<DataTy
         (DataType::System(SystemType::Oid), DataType::System(SystemType::Object(_))) => Some(left),
         // Each serves as the other, so the first one stays.
         (DataType::Varchar(_), DataType::Text) => Some(DataType::ANY_VARCHAR),
+        (DataType::System(SystemType::List(left)), DataType::System(SystemType::List(right)))
+            if left.unlimited() != right.unlimited() && !left.is_vector() && !right.is_vector() =>
+        {
+            let (left, right) = (left.unlimited(), right.unlimited());
+            let list = match alternative_type(left.item_type(), right.item_type())? {
+                // Texts of all kinds: each serves as the other, so the first one stays.
+                same if same == left.item_type() => left,
+                other => ListType::of(other)?,
+            };
+            Some(DataType::System(SystemType::List(list)))
+        }
         _ => common_type(left, right),
     }
 }

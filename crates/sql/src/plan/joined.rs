@@ -11,7 +11,7 @@ use super::write::{
     WritePlan, assigned_column, assigned_pairs, bind_new_value, is_default, leave_out_computed,
 };
 use super::{Planner, Returning};
-use crate::expression::bind::{Bound, elsewhere, type_name};
+use crate::expression::bind::{Bound, elsewhere, not_assignable, type_name};
 use crate::expression::types::assignable;
 use crate::expression::{Binder, Expression, Parameters, Refusal, Scope};
 use crate::item_assignments;
@@ -451,12 +451,7 @@ impl<'a> Join<'a> {
                 None if from == DataType::Boolean => continue,
                 None => format!("argument of WHEN must be type boolean, not type {}", type_name(from)),
                 Some(column) if assignable(from, column.data_type) => continue,
-                Some(column) => format!(
-                    "column {} is of type {} but expression is of type {}",
-                    quoted(&column.name),
-                    type_name(column.data_type),
-                    type_name(from)
-                ),
+                Some(column) => return Err(not_assignable(column, from).into()),
             };
             return Err(Error::new(SqlState::DatatypeMismatch, message).into());
         }

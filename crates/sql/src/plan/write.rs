@@ -504,7 +504,7 @@ fn overriding(columns: &[ast::ObjectName]) -> (Overriding, &[ast::ObjectName]) {
 /// The query with types for the constants and parameters in its list that have none, those of the columns that they are for.
 fn typed_items(table: &Table, targets: &[usize], query: &ast::Query) -> ast::Query {
     let mut query = query.clone();
-    if let ast::SetExpr::Select(select) = &mut *query.body
+    if let Some(select) = selected(&mut query.body)
         && select.distinct.is_none()
     {
         for (item, &target) in select.projection.iter_mut().zip(targets) {
@@ -521,6 +521,15 @@ fn typed_items(table: &Table, targets: &[usize], query: &ast::Query) -> ast::Que
         }
     }
     query
+}
+
+/// The SELECT that a query is, in parentheses or not.
+fn selected(body: &mut ast::SetExpr) -> Option<&mut ast::Select> {
+    match body {
+        ast::SetExpr::Select(select) => Some(select),
+        ast::SetExpr::Query(query) => selected(&mut query.body),
+        _ => None,
+    }
 }
 
 fn is_untyped(expr: &Expr) -> bool {
@@ -551,6 +560,10 @@ fn sql_type(data_type: DataType) -> Option<ast::DataType> {
         DataType::Packed(packed) => crate::user_types::named(packed.catalog_name()),
         DataType::Enum(labels) => crate::user_types::kept_type(labels),
         DataType::Numeric { .. } | DataType::Number => ast::DataType::Numeric(ast::ExactNumberInfo::None),
+        DataType::System(SystemType::List(list)) if !list.is_vector() => {
+            let items = Box::new(sql_type(list.item_type())?);
+            ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(items, None))
+        }
         // No table stores most of these.
         DataType::System(system @ (SystemType::Oid | SystemType::Name)) => {
             crate::user_types::named(system.name())
@@ -680,13 +693,7 @@ fn check_query(table: &Table, targets: &Targets, query: &QueryPlan, output: &[Ou
         // A literal in the select list has no type of its own.
         let literal = matches!(query, QueryPlan::Select(plan) if matches!(plan.projection[position], Expression::Literal(_)));
         if !literal && !assignable(column.data_type, target.data_type) {
-            let message = format!(
-                "column {} is of type {} but expression is of type {}",
-                quoted(&target.name),
-                crate::expression::bind::type_name(target.data_type),
-                crate::expression::bind::type_name(column.data_type)
-            );
-            return Err(Error::new(SqlState::DatatypeMismatch, message).into());
+            return Err(crate::expression::bind::not_assignable(target, column.data_type).into());
         }
     }
     Ok(())

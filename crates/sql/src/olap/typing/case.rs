@@ -55,7 +55,12 @@ impl Reader<'_, '_> {
         for result in case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr) {
             results.push(self.read(result)?);
         }
-        let mut results = self.as_one_list(results, "CASE")?.into_iter().map(Box::new);
+        // What is behind ELSE is the first of the alternatives.
+        let otherwise = usize::from(case.else_expr.is_some());
+        results.rotate_right(otherwise);
+        let mut results = self.as_one_list(results, "CASE")?;
+        results.rotate_left(otherwise);
+        let mut results = results.into_iter().map(Box::new);
         let subject = case.expr.as_ref().map(|subject| self.read(subject)).transpose()?;
         let mut part = |expression: &Expr| {
             let operand = self.read(expression)?;

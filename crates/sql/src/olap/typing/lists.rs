@@ -6,6 +6,7 @@ use super::taken::is_of_labels;
 use super::{refused, undefined_function};
 use crate::expression::notation::OVERLAP;
 use crate::expression::quantified::no_array;
+use crate::expression::types::alternative_type;
 use crate::expression::{Comparison, Expression, Quantifier, Typed, fold, library};
 use crate::name::not_supported;
 use crate::olap::arrow::{computed_type, wide_type};
@@ -76,6 +77,10 @@ impl Reader<'_, '_> {
             return Ok(None);
         }
         let Some(function) = (self.typing.functions)(name) else { return Ok(None) };
+        if let ("nullif", [left, right]) = (name, operands) {
+            // It compares, which only arrays of one type can be.
+            self.compared_lists(Operator::Eq, left, right)?;
+        }
         let lists = self.as_one_list(operands.to_vec(), &name.to_uppercase())?;
         if let Some(keyed) = self.merged_by_order(name, &lists)? {
             return self.leaf(keyed).map(Some);
@@ -129,27 +134,39 @@ impl Reader<'_, '_> {
         self.leaf(if is_negated { !whole } else { whole })
     }
 
-    /// The operands, one of which is an array, as arrays of its type.
+    /// The operands, one of which is an array, as arrays of one type: that of alternatives among the types of their items.
     ///
     /// # Errors
-    /// 42846 for arrays of different types, 42804 for values that are none.
+    /// 42846 for arrays whose items have none, 42804 for values that are no arrays.
     pub(super) fn as_one_list(&mut self, operands: Vec<Operand>, what: &str) -> Result<Vec<Expr>> {
         let mut common: Option<ListType> = None;
         for operand in &operands {
-            let Operand::Foreign(list) = operand else { continue };
-            let Ok(list) = self.list_type(list)? else { continue };
-            if let Some(common) = common.filter(|common| *common != list) {
-                let (known, list) = (SystemType::List(common), SystemType::List(list));
+            let list = match operand {
+                Operand::Foreign(list) => self.list_type(list)?.ok(),
+                Operand::Typed(Typed {
+                    data_type: Some(DataType::System(SystemType::List(list))), ..
+                }) => Some(*list),
+                Operand::Typed(_) => None,
+            };
+            let Some(list) = list else { continue };
+            let Some(known) = common.filter(|known| *known != list) else {
+                common = Some(list);
+                continue;
+            };
+            let (known, list) = (SystemType::List(known), SystemType::List(list));
+            let both = alternative_type(DataType::System(known), DataType::System(list));
+            let Some(DataType::System(SystemType::List(both))) = both else {
                 let message = format!("{what} could not convert type {list} to {known}");
                 return Err(external(Error::new(SqlState::CannotCoerce, message)));
-            }
-            common = Some(list);
+            };
+            common = Some(both);
         }
         let each = operands.into_iter().map(|operand| match (operand, common) {
             (Operand::Typed(typed), Some(list)) => match typed.data_type {
                 None => self.as_list(typed, list),
-                Some(known) if known == DataType::System(SystemType::List(list)) => {
-                    self.emit(Operand::Typed(typed))
+                Some(DataType::System(SystemType::List(_))) => {
+                    let operand = self.emit(Operand::Typed(typed))?;
+                    self.list_as(operand, list)
                 }
                 Some(known) => {
                     let message =
@@ -157,10 +174,21 @@ impl Reader<'_, '_> {
                     Err(external(Error::new(SqlState::DatatypeMismatch, message)))
                 }
             },
-            (operand, _) => self.emit(operand),
+            (Operand::Foreign(operand), Some(list)) => self.list_as(operand, list),
+            (operand, None) => self.emit(operand),
         });
         let lists = each.collect::<Result<Vec<_>>>()?;
         self.with_scales(lists)
+    }
+
+    /// An array as one of another type.
+    pub(super) fn list_as(&self, operand: Expr, list: ListType) -> Result<Expr> {
+        Ok(match self.list_type(&operand)? {
+            Ok(own) if own.unlimited() == list.unlimited() => operand,
+            Ok(_) if list == ListType::Numeric => list_cast::call(operand, list),
+            Ok(_) => told_list(list_cast::call(operand, list), list),
+            Err(_) => operand,
+        })
     }
 
     /// Lists of numerics, and items that are put to them, that have several scales: each item keeps its own. Others are as they are.

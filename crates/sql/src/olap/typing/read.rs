@@ -154,6 +154,15 @@ impl<'r, 't> Reader<'r, 't> {
             Operand::Typed(typed) if typed.data_type.map(DataType::of_any_precision) == Some(data_type) => {
                 self.emit(Operand::Typed(Typed::new(typed.expression, data_type)))
             }
+            Operand::Typed(typed) if let DataType::System(SystemType::List(list)) = data_type => {
+                match typed.data_type {
+                    None => self.as_list(typed, list),
+                    Some(_) => {
+                        let operand = self.emit(Operand::Typed(typed))?;
+                        self.list_as(operand, list)
+                    }
+                }
+            }
             Operand::Typed(typed) => {
                 let is_text = typed.data_type.is_some_and(DataType::is_text) && data_type.is_text();
                 let resolved = match is_text {
@@ -169,7 +178,10 @@ impl<'r, 't> Reader<'r, 't> {
                     _ => Ok(cast(emitted, wide_type(data_type))),
                 }
             }
-            Operand::Foreign(expression) => Ok(cast(expression, wide_type(data_type))),
+            Operand::Foreign(expression) => match data_type {
+                DataType::System(SystemType::List(list)) => self.list_as(expression, list),
+                _ => Ok(cast(expression, wide_type(data_type))),
+            },
         }
     }
 
@@ -182,7 +194,7 @@ impl<'r, 't> Reader<'r, 't> {
                 let common = of_own_scales(common, &types);
                 typed.into_iter().map(|item| self.emit_as(Operand::Typed(item), common)).collect()
             }
-            Err(operands) => operands.into_iter().map(|operand| self.emit(operand)).collect(),
+            Err(operands) => self.as_one_list(operands, what),
         }
     }
 

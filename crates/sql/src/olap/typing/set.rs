@@ -13,8 +13,8 @@ use super::read::{OID, Reader, is_unknown};
 use super::{Typing, refused};
 use crate::expression::{Binder, Expression, Scope, Typed};
 use crate::olap::arrow::wide_type;
-use crate::olap::value::{field_type, with_type};
-use ankerdb_engine::{DataType, Value};
+use crate::olap::value::{field_type, list_type, told_type, with_type};
+use ankerdb_engine::{DataType, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::{Column, DFSchemaRef, NullEquality, ScalarValue};
 use datafusion::error::Result;
@@ -124,7 +124,7 @@ impl Typing<'_> {
         let constants: Vec<Option<Expr>> = inputs.iter().map(|input| constant(input, position)).collect();
         let mut items = Vec::with_capacity(inputs.len());
         for (schema, constant) in schemas.iter().zip(&constants) {
-            let data_type = match (constant, field_type(schema.field(position))) {
+            let data_type = match (constant, type_of(schema.field(position))) {
                 (Some(_), _) => None,
                 (None, Some(known)) => Some(known),
                 // Something that SQL here has no type for: DataFusion's rules.
@@ -174,6 +174,15 @@ impl Typing<'_> {
             Expr::Column(_) => expression,
             _ => expression.alias_qualified(qualifier.cloned(), field.name().clone()),
         })
+    }
+}
+
+/// The type of a column, which may be an array.
+fn type_of(field: &Field) -> Option<DataType> {
+    match field.data_type() {
+        ArrowType::List(items) => list_type(items.data_type(), told_type(field))
+            .map(|list| DataType::System(SystemType::List(list.unlimited()))),
+        _ => field_type(field),
     }
 }
 
