@@ -219,9 +219,13 @@ pub struct DemoArguments {
     /// Whose database is corrupted
     #[arg(long, default_value = "postgresql", value_parser = ["postgresql", "mariadb", "ankerdb"])]
     corrupt: String,
-    /// How it comes back: from the state of another member, by executing all blocks again, or not
-    #[arg(long, default_value = "state", value_parser = ["state", "replay", "none"])]
+    /// How it comes back: from the state of another member, by executing all blocks again or those after a checkpoint, either
+    /// without what is overwritten and over several connections, or not
+    #[arg(long, default_value = "state", value_parser = RecoveryClass::WORDS)]
     recovery: String,
+    /// After how many blocks each organization makes a checkpoint; 0 makes none
+    #[arg(long, default_value_t = 4)]
+    checkpoint_blocks: u64,
     /// Over how many connections each organization executes a block
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: u32,
@@ -239,11 +243,8 @@ impl DemoArguments {
             blocks: self.blocks,
             zipf: self.zipf,
             corrupt: self.corrupt,
-            recovery: match self.recovery.as_str() {
-                "replay" => RecoveryClass::FullReplay,
-                "none" => RecoveryClass::None,
-                _ => RecoveryClass::FromState,
-            },
+            recovery: RecoveryClass::parse(&self.recovery).unwrap_or(RecoveryClass::FromState),
+            checkpoint_blocks: self.checkpoint_blocks,
             connections: self.connections as usize,
         }
     }
