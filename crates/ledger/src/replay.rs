@@ -76,7 +76,7 @@ impl Replay<'_> {
             }
             Ok(())
         });
-        let (_, states) = read.inspect_err(|_| drop(self.member.rollback()))?;
+        let (_, states) = read?;
         self.member.take_changes()?;
         self.member.commit(0)?;
         let found = scan_states(self.member, &position)?;
@@ -96,11 +96,9 @@ impl Replay<'_> {
     fn execute(&mut self, (block, _): &CertifiedBlock) -> LedgerResult<()> {
         let checked = self.chain.check(&block.order)?;
         let states = std::mem::take(&mut self.states);
-        let executed = execute_on(self.member, &self.chain, states, checked, &block.order, false)
-            .inspect_err(|_| drop(self.member.rollback()))?;
+        let executed = execute_on(self.member, &self.chain, states, checked, &block.order, false)?;
         let header = &block.header;
         if executed.block.header != *header {
-            let _ = self.member.rollback();
             let differences = executed.block.header.differences(header).join(", ");
             let system = self.member.system();
             let reason = format!("block {} executed again by {system} has {differences}", header.height);
@@ -155,8 +153,7 @@ impl Replay<'_> {
         let placed: Vec<PlacedTransaction<'_>> =
             statements.filter(|placed| !placed.statements.is_empty()).collect();
         self.member.begin()?;
-        let executed = self.execute_window(&placed, window.first);
-        executed.inspect_err(|_| drop(self.member.rollback()))?;
+        self.execute_window(&placed, window.first)?;
         // Parts of it name no block of their own: the next start would not take them for parts of one.
         self.member.commit(0)
     }
@@ -222,7 +219,8 @@ impl Organization {
         }
         let mut passed_over = Vec::new();
         for (height, path) in self.replay_checkpoints(class) {
-            match self.replay_from(Some((height, &path)), class, &missing) {
+            let replayed = self.replay_from(Some((height, &path)), class, &missing);
+            match replayed.inspect_err(|_| drop(self.member.rollback())) {
                 Ok(report) => return Ok(RecoveryReport { passed_over, ..report }),
                 Err(error @ LedgerError::Database { .. }) => return Err(error),
                 Err(error) => {
@@ -230,7 +228,8 @@ impl Organization {
                 }
             }
         }
-        let report = self.replay_from(None, class, &missing)?;
+        let replayed = self.replay_from(None, class, &missing);
+        let report = replayed.inspect_err(|_| drop(self.member.rollback()))?;
         Ok(RecoveryReport { passed_over, ..report })
     }
 

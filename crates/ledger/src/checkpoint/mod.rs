@@ -139,6 +139,11 @@ impl Checkpoints {
         find_checkpoints(&self.settings.folder)
     }
 
+    /// Their heights, the newest first.
+    pub fn heights(&self) -> Vec<u64> {
+        self.found().into_iter().map(|(height, _)| height).collect()
+    }
+
     /// The chain at a checkpoint, if that was made since the start.
     pub(crate) fn position(&self, height: u64) -> Option<&LedgerChain> {
         self.positions.iter().find(|position| position.height == height)
