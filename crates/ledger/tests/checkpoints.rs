@@ -12,6 +12,7 @@ use ankerdb_ledger::error::{LedgerError, LedgerResult};
 use ankerdb_ledger::fingerprint::Fingerprint;
 use ankerdb_ledger::hash::LedgerHash;
 use ankerdb_ledger::member::Member;
+use ankerdb_ledger::member::connection::{MariaDbConnection, PostgresConnection, SqlConnection};
 use ankerdb_ledger::recovery::{RecoveryClass, RecoveryReport};
 use ankerdb_ledger::smallbank::SmallbankClient;
 use ankerdb_ledger::statement::PortableStatement;
@@ -201,6 +202,57 @@ fn three_checkpoints_are_kept_and_what_a_stop_leaves_of_another_one_is_harmless(
     assert_eq!(demo.network.height(), 12);
     for at in 0..3 {
         assert_eq!(checkpoints_of(&demo, at)[0].0, 12);
+    }
+}
+
+/// What holds a table in each product, so that a checkpoint waits for it, and lets it go.
+fn table_lock(product: &str) -> [&'static str; 2] {
+    match product {
+        "MariaDB" => ["LOCK TABLES goods WRITE", "UNLOCK TABLES"],
+        _ => ["BEGIN; LOCK TABLE goods IN ACCESS EXCLUSIVE MODE", "ROLLBACK"],
+    }
+}
+
+#[test]
+fn blocks_go_on_while_a_checkpoint_is_written_and_it_has_the_rows_of_the_block_that_it_began_after() {
+    let folder = TestFolder::new("meanwhile");
+    let Some(mut demo) = smallbank(&folder, RecoveryClass::PartialReplay) else { return };
+    run_blocks(&mut demo, 1);
+    for at in 0..3 {
+        let product = demo.servers[at].name();
+        let mut holder: Box<dyn SqlConnection> = match product {
+            "MariaDB" => Box::new(MariaDbConnection::open(&demo.servers[at].address).expect("a connection")),
+            _ => Box::new(PostgresConnection::open(&demo.servers[at].address).expect("a connection")),
+        };
+        let [hold, release] = table_lock(product);
+        holder.run(hold).expect("a lock");
+        let height = demo.network.height() / 2 * 2 + 2;
+        let definition =
+            demo.client.propose(&[(&format!("CREATE SHARED TABLE after{at} (id bigint PRIMARY KEY)"), &[])]);
+        while demo.network.height() < height + 1 {
+            let batch = demo.client.batch(BLOCK);
+            assert_eq!(demo.network.commit_block(batch).expect("a quorum").consenting.len(), 3, "{product}");
+        }
+        // Of goods it has no row yet, and of savings, the next table, neither; both have changed when it reads them.
+        assert!(
+            !checkpoints_of(&demo, at).iter().any(|(other, _)| *other == height),
+            "{product} did not wait"
+        );
+        demo.network.commit_block(vec![definition]).expect("a quorum");
+        let left_out = demo.network.organizations[at].checkpoints().expect("checkpoints").ended();
+        let left_out = left_out.expect("an end").expect_err("two at once").to_string();
+        assert_eq!(
+            left_out,
+            format!("block {} gets no checkpoint: that of block {height} is not done", height + 2)
+        );
+        holder.run(release).expect("the lock is gone");
+        let ended = wait_for_checkpoints(&mut demo).swap_remove(at);
+        let [Ok(made)] = &ended[..] else { panic!("{product}: {ended:?}") };
+        assert_eq!((made.height, made.size.rows), (height, 2 * USERS + 3), "{product}");
+        corrupt(&mut demo, at);
+        let report = recover(&mut demo, at, RecoveryClass::PartialReplay);
+        assert_eq!((report.checkpoint, report.replayed), (Some(height), 2), "{product}: {report:?}");
+        assert_equal_members(&mut demo);
     }
 }
 
