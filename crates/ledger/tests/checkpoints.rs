@@ -525,7 +525,8 @@ impl Overwriting {
             3 => format!(
                 "INSERT INTO {table} (id, part, amount) VALUES ({id}, '{part}', {value}), ({other}, '{part}', {value})"
             ),
-            4..7 => format!("DELETE FROM {table} WHERE {key}"),
+            4..6 => format!("DELETE FROM {table} WHERE {key}"),
+            6 => format!("UPDATE {table} SET seen = coalesce(seen, 0) + 1 WHERE {key} AND price < {value}"),
             7..11 => format!("UPDATE {table} SET amount = {value}, price = {other}, note = 'x' WHERE {key}"),
             11..14 => format!("UPDATE {table} SET amount = {value} WHERE {key}"),
             14 => format!("UPDATE {table} SET price = amount, note = NULL WHERE {key}"),
@@ -535,11 +536,15 @@ impl Overwriting {
             18 => {
                 format!("UPDATE {table} SET price = {value} WHERE part = '{part}' AND id IN ({id}, {other})")
             }
+            // What these have read shows as long as the row is there.
             19 => format!(
-                "UPDATE {table} SET note = 'y' WHERE (part, id) IN (('a', {id}), ('b', {other})) AND amount > 9"
+                "UPDATE {table} SET seen = coalesce(seen, 0) + 1 WHERE (part, id) IN (('a', {id}), ('b', {other})) \
+                 AND amount > {value}"
             ),
-            20 if other == 0 => format!("UPDATE {table} SET note = 'all' WHERE amount > {value}"),
-            21 if other == 0 => format!("DELETE FROM {table} WHERE id BETWEEN {id} AND {}", id + 2),
+            20 if other < 6 => {
+                format!("UPDATE {table} SET seen = coalesce(seen, 0) + 1 WHERE amount > {value}")
+            }
+            21 if other < 3 => format!("DELETE FROM {table} WHERE id BETWEEN {id} AND {}", id + 2),
             _ => format!("UPDATE {table} SET amount = {value}, price = {value} + 1 WHERE {key}"),
         }
     }
@@ -559,7 +564,7 @@ impl Overwriting {
 
 /// Random histories; more with LEDGER_HISTORIES.
 fn histories() -> u64 {
-    std::env::var("LEDGER_HISTORIES").ok().and_then(|count| count.parse().ok()).unwrap_or(6)
+    std::env::var("LEDGER_HISTORIES").ok().and_then(|count| count.parse().ok()).unwrap_or(4)
 }
 
 #[test]
@@ -568,7 +573,7 @@ fn optimized_replays_of_random_blocks_give_the_state_of_plain_ones_with_fewer_st
     let Some(mut demo) = smallbank(&folder, RecoveryClass::None) else { return };
     for history in 0..histories() {
         let definition = "(id integer, part varchar(4), amount integer CHECK (amount >= 0), price integer, note text, \
-             PRIMARY KEY (part, id))";
+             seen integer, PRIMARY KEY (part, id))";
         // Each history has its table; those before it stay as they are.
         let table = format!("stock{history}");
         let define = demo.client.propose(&[(&format!("CREATE SHARED TABLE {table} {definition}"), &[])]);
@@ -595,7 +600,8 @@ fn optimized_replays_of_random_blocks_give_the_state_of_plain_ones_with_fewer_st
             assert_eq!(report.passed_over, Vec::<String>::new(), "{class} of history {history}");
             if class == RecoveryClass::OptimizedFullReplay {
                 let (dropped, statements) = (report.dropped, report.statements);
-                assert!(dropped * 4 > statements, "only {dropped} of {statements} were left out");
+                println!("history {history}: {dropped} of {statements} statements left out");
+                assert!(dropped * 10 > statements, "only {dropped} of {statements} were left out");
             }
             assert_equal_members(&mut demo);
         }

@@ -510,7 +510,10 @@ impl Engine {
                 ));
                 Ok(())
             }
-            class if class.is_replay() && self.replayed != Some(height) => self.replay(class),
+            class if class.is_replay() && self.replayed != Some(height) => {
+                self.replayed = Some(height);
+                self.replay(class)
+            }
             _ => self.recover_from(donor),
         }
     }
@@ -519,7 +522,6 @@ impl Engine {
     fn replay(&mut self, class: RecoveryClass) -> LedgerResult<()> {
         let Some(organization) = &mut self.organization else { return Ok(()) };
         let (board, system) = (self.settings.board.clone(), organization.system().to_owned());
-        self.replayed = Some(organization.chain().height);
         board.update(|state| state.state = format!("executes blocks again in {system} ({class})"));
         self.is_recovering.store(true, Ordering::Release);
         let replayed = organization.recover_by_replay(class, None);
@@ -546,6 +548,7 @@ impl Engine {
     fn repair(&mut self, class: RecoveryClass) -> LedgerResult<()> {
         let height = self.organization.as_ref().map(|own| own.chain().height);
         if class.is_replay() && self.replayed != height {
+            self.replayed = height;
             return self.replay(class);
         }
         self.repair_from_state()
@@ -639,12 +642,11 @@ impl Engine {
             let reason = "recovery is \"none\": --method names another class";
             return Err(LedgerError::Refused(reason.into()));
         }
-        if is_repair {
-            // What was tried before is no reason not to do what is asked for.
-            self.replayed = None;
-        }
-        let found = self.audit_and_repair(is_repair.then_some(class))?;
-        Ok(self.show_findings(&found))
+        // What was tried before is no reason not to do what is asked for, nor is that one for what is tried later.
+        let tried = self.replayed.take();
+        let found = self.audit_and_repair(is_repair.then_some(class));
+        self.replayed = if is_repair { None } else { tried };
+        Ok(self.show_findings(&found?))
     }
 
     fn answer_requests(&mut self) {
