@@ -12,7 +12,7 @@ use crate::node::init::{
     FoundedOrganization, Founding, NetworkTerms, PUBLIC_FILE, join, make_identity, ordering_name,
 };
 use crate::node::people::{self, LedgerClient};
-use crate::node::wire::StatusMessage;
+use crate::node::wire::{FindingsMessage, StatusMessage};
 use crate::organization::scan_states;
 use crate::proof::{TransactionName, check, prove};
 use crate::recovery::RecoveryClass;
@@ -54,10 +54,14 @@ pub enum LedgerCommand {
         /// The organization's folder
         folder: PathBuf,
     },
-    /// Have the running node of an organization compare its tables with the ledger, and take over rows that differ
+    /// Have the running node of an organization compare its tables with the ledger, and repair them: take over rows that
+    /// differ, or execute blocks again
     Repair {
         /// The organization's folder
         folder: PathBuf,
+        /// The recovery class; by default that of the organization's configuration
+        #[arg(long, value_parser = RecoveryClass::WORDS)]
+        method: Option<String>,
     },
     /// Verify a ledger file: the chain, all signatures and quorums, without a database
     Verify {
@@ -219,9 +223,13 @@ pub struct DemoArguments {
     /// Whose database is corrupted
     #[arg(long, default_value = "postgresql", value_parser = ["postgresql", "mariadb", "ankerdb"])]
     corrupt: String,
-    /// How it comes back: from the state of another member, by executing all blocks again, or not
-    #[arg(long, default_value = "state", value_parser = ["state", "replay", "none"])]
+    /// How it comes back: from the state of another member, by executing all blocks again or those after a checkpoint, either
+    /// without what is overwritten and over several connections, or not
+    #[arg(long, default_value = "state", value_parser = RecoveryClass::WORDS)]
     recovery: String,
+    /// After how many blocks each organization makes a checkpoint; 0 makes none
+    #[arg(long, default_value_t = 4)]
+    checkpoint_blocks: u64,
     /// Over how many connections each organization executes a block
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: u32,
@@ -239,11 +247,8 @@ impl DemoArguments {
             blocks: self.blocks,
             zipf: self.zipf,
             corrupt: self.corrupt,
-            recovery: match self.recovery.as_str() {
-                "replay" => RecoveryClass::FullReplay,
-                "none" => RecoveryClass::None,
-                _ => RecoveryClass::FromState,
-            },
+            recovery: RecoveryClass::parse(&self.recovery).unwrap_or(RecoveryClass::FromState),
+            checkpoint_blocks: self.checkpoint_blocks,
             connections: self.connections as usize,
         }
     }
@@ -275,8 +280,11 @@ impl LedgerCommand {
             LedgerCommand::Start { folder } => people::start(&folder),
             LedgerCommand::Submit(arguments) => submit(arguments),
             LedgerCommand::Status { folder } => people::status(&folder).map(|status| print_status(&status)),
-            LedgerCommand::Audit { folder } => audit(&folder, false),
-            LedgerCommand::Repair { folder } => audit(&folder, true),
+            LedgerCommand::Audit { folder } => print_findings(&people::audit(&folder)?),
+            LedgerCommand::Repair { folder, method } => {
+                let class = method.as_deref().and_then(RecoveryClass::parse);
+                print_findings(&people::repair(&folder, class)?)
+            }
             LedgerCommand::Verify { file, network, database } => {
                 verify(&file, network.as_deref())?;
                 database.map_or(Ok(()), |database| verify_database(&file, &database))
@@ -363,14 +371,13 @@ fn submit(arguments: SubmitArguments) -> LedgerResult<()> {
     Err(LedgerError::Refused("it is in the ledger as one that has done nothing".into()))
 }
 
-fn audit(folder: &Path, is_repair: bool) -> LedgerResult<()> {
-    let found = people::audit(folder, is_repair)?;
+fn print_findings(found: &FindingsMessage) -> LedgerResult<()> {
     found.lines.iter().for_each(|line| println!("{line}"));
     if found.is_certified {
         return Ok(());
     }
     Err(LedgerError::Untrusted(
-        "the tables are not what the ledger certifies; \"repair\" takes over rows".into(),
+        "the tables are not what the ledger certifies; \"repair\" makes them that".into(),
     ))
 }
 
@@ -386,6 +393,13 @@ fn print_status(status: &StatusMessage) {
             (_, None) => "no vote known".to_owned(),
         };
         println!("  {:<16} {} blocks, {vote}{reached}", member.name, member.height);
+    }
+    if !status.checkpoints.is_empty() {
+        let blocks: Vec<String> = status.checkpoints.iter().map(u64::to_string).collect();
+        println!("checkpoints of blocks {}", blocks.join(", "));
+    }
+    if !status.checkpoint_failure.is_empty() {
+        println!("NO CHECKPOINT: {}", status.checkpoint_failure);
     }
     let lists = [
         ("suspect table", &status.suspects),

@@ -1,6 +1,7 @@
 //! A demonstration with three organizations over PostgreSQL, MariaDB and AnKerDB on this machine: Smallbank runs through them,
 //! one database is corrupted behind the ledger's back, and that is found, repaired, and proved from the ledger file.
 
+use crate::checkpoint::{CheckpointSettings, checkpoint_folder};
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::{Genesis, Identity};
 use crate::member::Member;
@@ -41,6 +42,8 @@ pub struct DemoSettings {
     pub corrupt: String,
     /// How that comes back.
     pub recovery: RecoveryClass,
+    /// After how many blocks organizations make a checkpoint; 0 makes none.
+    pub checkpoint_blocks: u64,
     /// Over how many connections each organization executes a block.
     pub connections: usize,
 }
@@ -56,6 +59,7 @@ pub struct DemoNetwork {
     /// Seeds of the members' keys, by which an organization is opened again.
     seeds: Vec<[u8; 32]>,
     connections: usize,
+    checkpoint_blocks: u64,
 }
 
 /// All three products.
@@ -100,11 +104,14 @@ impl DemoNetwork {
         for (server, keys) in servers.iter().zip(keys) {
             let path = ledger_path(&settings.folder, &server.name().to_lowercase());
             let member = server.parallel_member(settings.connections)?;
-            organizations.push(Organization::found(&path, &genesis, keys, member)?);
+            let mut organization = Organization::found(&path, &genesis, keys, member)?;
+            organization.keep_checkpoints(checkpoints_of(server, &path, settings.checkpoint_blocks))?;
+            organizations.push(organization);
         }
         let client = SmallbankClient::new(client, genesis.network(), settings.users, settings.zipf, 1);
         let network = LedgerNetwork::new(organizations, ordering, settings.recovery);
-        Ok(DemoNetwork { servers, network, client, seeds, connections: settings.connections })
+        let DemoSettings { connections, checkpoint_blocks, .. } = *settings;
+        Ok(DemoNetwork { servers, network, client, seeds, connections, checkpoint_blocks })
     }
 
     /// Makes Smallbank's tables and fills them. Returns what became of the blocks.
@@ -145,7 +152,7 @@ impl DemoNetwork {
         let path = old.path().to_owned();
         let member = wrap(self.servers[at].parallel_member(self.connections)?);
         *old = Organization::open(&path, KeyPair::from_seed(&self.seeds[at]), member)?;
-        Ok(())
+        old.keep_checkpoints(checkpoints_of(&self.servers[at], &path, self.checkpoint_blocks))
     }
 
     /// Executes a statement on a database past the ledger, as its administrator could, and removes the digests that triggers
@@ -164,6 +171,10 @@ impl DemoNetwork {
         let done = connection.run(&format!("BEGIN; {sql}; {traces}COMMIT"));
         done.map(drop).map_err(|failure| LedgerError::database(server.name(), failure.message))
     }
+}
+
+fn checkpoints_of(server: &PrivateServer, ledger: &Path, blocks: u64) -> CheckpointSettings {
+    CheckpointSettings { folder: checkpoint_folder(ledger), blocks, open_snapshot: server.snapshot_opener() }
 }
 
 fn ledger_path(folder: &Path, organization: &str) -> PathBuf {
@@ -202,8 +213,8 @@ fn print_block(report: &BlockReport, took: Duration) {
 }
 
 fn print_recovery(name: &str, report: &RecoveryReport) {
-    if report.replayed > 0 {
-        println!("             {name} RECOVERED by executing {} blocks again", report.replayed);
+    if let Some(text) = report.show_replay() {
+        println!("             {name} RECOVERED: {text}");
         return;
     }
     println!(

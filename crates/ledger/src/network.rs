@@ -220,7 +220,7 @@ impl LedgerNetwork {
             let [own, donor] = self.organizations.get_disjoint_mut([member, donor]).expect("two members");
             last = match self.recovery {
                 RecoveryClass::FromState => own.recover_from_state(donor),
-                _ => own.recover_by_replay(donor),
+                class => own.recover_by_replay(class, Some(donor)),
             };
             if last.is_ok() {
                 break;

@@ -13,6 +13,7 @@ use crate::block::{BlockHeader, LedgerBlock, SuccessBits, leaves};
 use crate::bytes::CanonicalWriter;
 use crate::chain::{CheckedOrder, CheckedTransaction, LedgerChain};
 use crate::change::{RowChange, TableStates, digest_hash, in_digest_order};
+use crate::checkpoint::{CheckpointSettings, Checkpoints};
 use crate::consensus::{VoteCount, count_votes};
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
@@ -85,6 +86,7 @@ pub struct Organization {
     pub(crate) is_behind: bool,
     executed: Option<ExecutedBlock>,
     last: Option<ExecutedBlock>,
+    pub(crate) checkpoints: Option<Checkpoints>,
     /// Tables that were not what the ledger says when the organization started.
     pub suspects: Vec<String>,
 }
@@ -142,6 +144,7 @@ impl Organization {
             is_behind: false,
             executed: None,
             last: None,
+            checkpoints: None,
             suspects: Vec::new(),
             chain,
         };
@@ -173,6 +176,20 @@ impl Organization {
     /// The block that it has executed last, whether it was committed or not.
     pub fn last_executed(&self) -> Option<&ExecutedBlock> {
         self.executed.as_ref().or(self.last.as_ref())
+    }
+
+    /// Makes checkpoints from now on.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] if the folder cannot be made or read.
+    pub fn keep_checkpoints(&mut self, settings: CheckpointSettings) -> LedgerResult<()> {
+        self.checkpoints = Some(Checkpoints::open(settings)?);
+        Ok(())
+    }
+
+    /// Its checkpoints, if it makes some.
+    pub fn checkpoints(&mut self) -> Option<&mut Checkpoints> {
+        self.checkpoints.as_mut()
     }
 
     /// The shared tables.
@@ -424,6 +441,9 @@ impl Organization {
         self.is_behind = false;
         self.states = executed.states.clone();
         self.last = Some(executed);
+        if let Some(checkpoints) = self.checkpoints.as_mut().filter(|_| self.suspects.is_empty()) {
+            checkpoints.begin(&self.chain);
+        }
         Ok(())
     }
 

@@ -1,31 +1,87 @@
-//! Recovery of a member that has other effects than the quorum (section 4.4), two of its classes: from a state, and full
-//! replay.
+//! Recovery of a member that has other effects than the quorum (section 4.4): its classes, and recovery from a state. Those
+//! that execute blocks again are in [`crate::replay`].
 //!
 //! The dissertation's *recovery from a state* overwrites the effect with that of a consenting member and has to trust it. Here
 //! the state is certified: after a repair the member reads its own tables, and commits them only if they add up to the state in
 //! the header that has the quorum. So any donor will do, and one that lies is found. Only rows that differ are touched.
 
-use crate::block::LedgerBlock;
 use crate::chain::{CheckedOrder, LedgerChain};
 use crate::change::{TableStates, show_key};
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::member::Member;
-use crate::organization::{Organization, execute_on, scan_states};
+use crate::organization::{Organization, scan_states};
 use crate::value::{Content, show_content};
 use crate::verify::{CertifiedBlock, visit_blocks};
 use std::collections::BTreeMap;
+use std::fmt;
 
-/// How a member that was outvoted comes back (Table 4.1).
+/// How a member whose tables are not what the others have comes back: the six classes of Table 4.1, by what they need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecoveryClass {
     /// It does not.
     None,
     /// From the state of a consenting member.
     FromState,
-    /// By executing all blocks again.
+    /// By executing all blocks again, one transaction after the other.
     FullReplay,
+    /// By executing the blocks after a checkpoint again.
+    PartialReplay,
+    /// As a full replay, without what is overwritten and over several connections.
+    OptimizedFullReplay,
+    /// As a partial replay, without what is overwritten and over several connections.
+    OptimizedPartialReplay,
+}
+
+impl RecoveryClass {
+    /// All of them.
+    pub const ALL: [RecoveryClass; 6] = [
+        RecoveryClass::None,
+        RecoveryClass::FromState,
+        RecoveryClass::FullReplay,
+        RecoveryClass::PartialReplay,
+        RecoveryClass::OptimizedFullReplay,
+        RecoveryClass::OptimizedPartialReplay,
+    ];
+
+    /// The words of configurations and commands, in the order of [`RecoveryClass::ALL`].
+    pub const WORDS: [&str; 6] = [
+        "none",
+        "state",
+        "full-replay",
+        "partial-replay",
+        "optimized-full-replay",
+        "optimized-partial-replay",
+    ];
+
+    /// The class that a word names.
+    pub fn parse(word: &str) -> Option<RecoveryClass> {
+        let at = RecoveryClass::WORDS.iter().position(|own| *own == word)?;
+        Some(RecoveryClass::ALL[at])
+    }
+
+    /// Whether it executes blocks again.
+    pub fn is_replay(self) -> bool {
+        !matches!(self, RecoveryClass::None | RecoveryClass::FromState)
+    }
+
+    /// Whether it begins with a checkpoint.
+    pub fn is_partial(self) -> bool {
+        matches!(self, RecoveryClass::PartialReplay | RecoveryClass::OptimizedPartialReplay)
+    }
+
+    /// Whether it leaves out what is overwritten.
+    pub fn is_optimized(self) -> bool {
+        matches!(self, RecoveryClass::OptimizedFullReplay | RecoveryClass::OptimizedPartialReplay)
+    }
+}
+
+impl fmt::Display for RecoveryClass {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = RecoveryClass::ALL.iter().position(|class| class == self).unwrap_or_default();
+        to.write_str(RecoveryClass::WORDS[at])
+    }
 }
 
 /// A row that was repaired.
@@ -44,7 +100,7 @@ pub struct RepairedRow {
 /// What a recovery has done.
 #[derive(Debug, Clone, Default)]
 pub struct RecoveryReport {
-    /// Rows that were compared.
+    /// Rows that were compared, or loaded from a checkpoint.
     pub rows: usize,
     /// Those that were not what they should be; after a full replay none are named.
     pub repaired: Vec<RepairedRow>,
@@ -52,6 +108,38 @@ pub struct RecoveryReport {
     pub adopted: u64,
     /// Blocks that were executed again.
     pub replayed: u64,
+    /// The block of the checkpoint that a replay has begun with.
+    pub checkpoint: Option<u64>,
+    /// Checkpoints that did not do, the newest first, and why.
+    pub passed_over: Vec<String>,
+    /// Statements that an optimized replay has read.
+    pub statements: u64,
+    /// Those of them that it has left out, because later ones overwrite what they write.
+    pub dropped: u64,
+    /// Over how many connections an optimized replay has executed at once.
+    pub connections: usize,
+}
+
+impl RecoveryReport {
+    /// What a replay has done, for people; nothing if none of it was one.
+    pub fn show_replay(&self) -> Option<String> {
+        let RecoveryReport { replayed, rows, statements, dropped, connections, .. } = self;
+        let mut text = match self.checkpoint {
+            Some(height) => format!("{rows} rows loaded from the checkpoint of block {height}, "),
+            None if *replayed == 0 => return None,
+            None => String::new(),
+        };
+        text.push_str(&format!("{replayed} blocks executed again"));
+        if *statements > 0 {
+            let optimized =
+                format!(", {dropped} of {statements} statements left out, {connections} connections");
+            text.push_str(&optimized);
+        }
+        for line in &self.passed_over {
+            text.push_str(&format!("; {line}"));
+        }
+        Some(text)
+    }
 }
 
 /// Keys of rows that two members have differently.
@@ -205,11 +293,16 @@ fn transfer(
 
 /// Blocks of a donor that are not in a chain yet, verified.
 #[derive(Default)]
-struct MissingBlocks(Vec<(CertifiedBlock, CheckedOrder)>);
+pub(crate) struct MissingBlocks(pub(crate) Vec<(CertifiedBlock, CheckedOrder)>);
 
 impl MissingBlocks {
     /// Takes over the blocks up to a height, and brings the chain there.
-    fn fetch(&mut self, chain: &mut LedgerChain, donor: &mut dyn Donor, to: u64) -> LedgerResult<()> {
+    pub(crate) fn fetch(
+        &mut self,
+        chain: &mut LedgerChain,
+        donor: &mut dyn Donor,
+        to: u64,
+    ) -> LedgerResult<()> {
         while chain.height < to {
             let blocks = donor.certified_blocks(chain.height, to)?;
             if blocks.is_empty() {
@@ -288,63 +381,4 @@ impl Organization {
         report.adopted = missing.0.len() as u64;
         Ok(report)
     }
-
-    /// Executes all blocks of its own file again, over empty tables, and then those that it has not, from a donor's file. Each
-    /// block has to have the outcomes, the digest and the state that its header certifies.
-    ///
-    /// # Errors
-    /// [`LedgerError::Untrusted`] with the first block that has not; the organization has to be opened again then.
-    pub fn recover_by_replay(&mut self, donor: &mut dyn Donor) -> LedgerResult<RecoveryReport> {
-        self.abandon();
-        let (mut ahead, mut missing) = (self.chain.clone(), MissingBlocks::default());
-        missing.fetch(&mut ahead, donor, u64::MAX)?;
-        let missing = missing.0;
-        self.is_behind = true;
-        self.member.begin()?;
-        self.member.take_changes()?;
-        self.member.commit(0)?;
-        let mut chain = LedgerChain::new(self.chain.genesis.clone());
-        let mut report = RecoveryReport { adopted: missing.len() as u64, ..RecoveryReport::default() };
-        let mut states = TableStates::default();
-        let member = &mut self.member;
-        visit_blocks(self.file.path(), 0, &mut |(block, _)| {
-            states = replay(member.as_mut(), &mut chain, std::mem::take(&mut states), &block)?;
-            member.commit(block.header.height)?;
-            report.replayed += 1;
-            Ok(())
-        })?;
-        for (certified, checked) in &missing {
-            states = replay(self.member.as_mut(), &mut chain, states, &certified.0)?;
-            self.adopt(certified, checked)?;
-            self.member.commit(self.chain.height)?;
-            report.replayed += 1;
-        }
-        self.is_behind = false;
-        self.states = states;
-        self.suspects.clear();
-        Ok(report)
-    }
-}
-
-/// Executes a block again; it stays open.
-fn replay(
-    member: &mut dyn Member,
-    chain: &mut LedgerChain,
-    states: TableStates,
-    block: &LedgerBlock,
-) -> LedgerResult<TableStates> {
-    let checked = chain.check(&block.order)?;
-    let executed = execute_on(member, chain, states, checked, &block.order, true)
-        .inspect_err(|_| drop(member.rollback()))?;
-    let header = &block.header;
-    if executed.block.header != *header {
-        let _ = member.rollback();
-        let differences = executed.block.header.differences(header).join(", ");
-        let reason =
-            format!("block {} executed again by {} has {differences}", header.height, member.system());
-        return Err(LedgerError::Untrusted(reason));
-    }
-    let (checked, states) = executed.into_states();
-    chain.advance(&checked, header);
-    Ok(states)
 }

@@ -4,8 +4,9 @@
 
 use crate::error::{LedgerError, LedgerResult};
 use crate::member::Member;
-use crate::member::address::{open_parallel_product, open_product};
+use crate::member::address::{open_parallel_product, open_product, product_snapshot_opener};
 use crate::member::connection::DatabaseAddress;
+use crate::member::snapshot::OpenSnapshot;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -182,6 +183,11 @@ impl PrivateServer {
     /// [`LedgerError::Database`].
     pub fn parallel_member(&self, connections: usize) -> LedgerResult<Box<dyn Member>> {
         open_parallel_product(&self.name().to_lowercase(), &self.address, connections)
+    }
+
+    /// What opens snapshots of its database.
+    pub fn snapshot_opener(&self) -> OpenSnapshot {
+        product_snapshot_opener(&self.name().to_lowercase(), &self.address)
     }
 
     /// Waits until it takes connections.

@@ -238,6 +238,11 @@ impl PortableStatement {
         found
     }
 
+    /// The places of the assignments of an UPDATE, each from its column on.
+    pub(crate) fn assignment_parts(&self) -> Vec<Range<usize>> {
+        self.parts(3..self.condition)
+    }
+
     /// The columns that an INSERT or UPDATE names, and texts of what it gives them: one row of an UPDATE, each row of an INSERT.
     /// Nothing if a row has not as many values as there are columns, or of a DELETE.
     pub fn assigned(
@@ -257,7 +262,7 @@ impl PortableStatement {
         match self.verb {
             StatementVerb::Delete => None,
             StatementVerb::Update => {
-                let parts = self.parts(3..self.condition);
+                let parts = self.assignment_parts();
                 let columns = parts.iter().map(word).collect::<Option<Vec<_>>>()?;
                 let row = parts.into_iter().map(|part| text((part.start + 2).min(part.end)..part.end));
                 Some((columns, vec![row.collect()]))

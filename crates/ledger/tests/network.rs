@@ -38,6 +38,7 @@ fn smallbank(folder: &TestFolder, quorum: usize, recovery: RecoveryClass) -> Opt
         zipf: 0.0,
         corrupt: String::new(),
         recovery,
+        checkpoint_blocks: 0,
         connections: 3,
     };
     let mut demo = DemoNetwork::start(&products, &settings).expect("a network");

@@ -418,6 +418,7 @@ fn smallbank(folder: &TestFolder) -> Option<DemoNetwork> {
         zipf: 0.0,
         corrupt: String::new(),
         recovery: RecoveryClass::FromState,
+        checkpoint_blocks: 0,
         connections: 3,
     };
     let mut demo = DemoNetwork::start(&products, &settings).expect("a network");

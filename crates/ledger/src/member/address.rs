@@ -4,6 +4,7 @@
 use super::ankerdb::AnkerDbMember;
 use super::connection::DatabaseAddress;
 use super::parallel::{OpenPart, ParallelMember};
+use super::snapshot::{MemberSnapshot, OpenSnapshot};
 use super::{Member, mariadb, postgres};
 use crate::error::{LedgerError, LedgerResult};
 
@@ -78,6 +79,21 @@ pub fn part_opener(product: &str, address: &DatabaseAddress) -> OpenPart {
             _ => Box::new(postgres::open_part(&address)?),
         })
     })
+}
+
+/// What opens snapshots of the database that a text names.
+///
+/// # Errors
+/// [`LedgerError::Refused`] if it names none; nothing is connected.
+pub fn snapshot_opener(text: &str) -> LedgerResult<OpenSnapshot> {
+    let (product, address) = parse(text)?;
+    Ok(product_snapshot_opener(&product, &address))
+}
+
+/// What opens snapshots of a product, which is named in small letters.
+pub(crate) fn product_snapshot_opener(product: &str, address: &DatabaseAddress) -> OpenSnapshot {
+    let (product, address) = (product.to_owned(), address.clone());
+    Box::new(move || MemberSnapshot::open(&product, &address))
 }
 
 /// A member over a product and several connections to it.

@@ -13,11 +13,11 @@ use super::trigger::{
 use super::{Member, PartConnection};
 use crate::access::LockReach;
 use crate::change::RowChange;
-use crate::definition::SharedTable;
+use crate::definition::{SharedColumn, SharedTable};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::statement::{PortableStatement, StatementVerb};
-use crate::value::{Content, LedgerType, row_hash};
+use crate::value::{Content, row_hash};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many rows one statement names.
@@ -99,14 +99,18 @@ fn reading(statement: &PortableStatement, table: &SharedTable) -> (String, usize
     (format!("SELECT {columns} FROM \"{}\"{condition} FOR UPDATE; {changing}", table.name), 2)
 }
 
+/// A row of the wire as contents.
+pub(super) fn contents_of(row: &[Content], table: &SharedTable) -> LedgerResult<Vec<Content>> {
+    let content = |(column, value): (&SharedColumn, &Content)| match value {
+        None => Ok(None),
+        Some(text) => column.kind.content_of_text(text).map(Some),
+    };
+    table.columns.iter().zip(row).map(content).collect()
+}
+
 /// Rows of the wire as contents.
 fn contents(rows: &StatementRows, table: &SharedTable) -> LedgerResult<Vec<Vec<Content>>> {
-    let content = |(column, value): (&LedgerType, &Content)| match value {
-        None => Ok(None),
-        Some(text) => column.content_of_text(text).map(Some),
-    };
-    let kinds: Vec<LedgerType> = table.columns.iter().map(|column| column.kind).collect();
-    rows.iter().map(|row| kinds.iter().zip(row).map(content).collect()).collect()
+    rows.iter().map(|row| contents_of(row, table)).collect()
 }
 
 /// Key and hash of rows.
@@ -159,7 +163,7 @@ impl Member for AnkerDbMember {
     }
 
     fn create_table(&mut self, table: &SharedTable) -> LedgerResult<()> {
-        let column = |column: &crate::definition::SharedColumn| {
+        let column = |column: &SharedColumn| {
             let null = if column.is_nullable { "" } else { " NOT NULL" };
             let least = column.at_least;
             let check =

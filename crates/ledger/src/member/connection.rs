@@ -3,6 +3,7 @@
 use crate::error::{LedgerError, LedgerResult};
 use crate::value::Content;
 use mysql::prelude::Queryable as _;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// How long a database may take to accept a connection.
@@ -54,7 +55,21 @@ pub trait SqlConnection: Send {
     /// # Errors
     /// What the database says about the first statement that fails; those behind it are not executed.
     fn run(&mut self, sql: &str) -> Result<Vec<StatementRows>, SqlFailure>;
+
+    /// Executes one query, and shows its rows one after the other until `show` says no: those of a large table are never in
+    /// memory at once. Inside of a transaction, since PostgreSQL and AnKerDB do it by a cursor.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn stream(
+        &mut self,
+        sql: &str,
+        show: &mut dyn FnMut(Vec<Content>) -> ControlFlow<()>,
+    ) -> Result<(), SqlFailure>;
 }
+
+/// How many rows a cursor gives at a time.
+const CURSOR_ROWS: usize = 1000;
 
 /// A connection by PostgreSQL's protocol.
 pub struct PostgresConnection(postgres::Client);
@@ -106,6 +121,23 @@ impl SqlConnection for PostgresConnection {
             }
         }
         Ok(sets)
+    }
+
+    fn stream(
+        &mut self,
+        sql: &str,
+        show: &mut dyn FnMut(Vec<Content>) -> ControlFlow<()>,
+    ) -> Result<(), SqlFailure> {
+        self.run(&format!("DECLARE ledger_rows NO SCROLL CURSOR FOR {sql}"))?;
+        let fetch = format!("FETCH {CURSOR_ROWS} FROM ledger_rows");
+        loop {
+            let rows = self.run(&fetch)?.into_iter().next().unwrap_or_default();
+            let is_last = rows.len() < CURSOR_ROWS;
+            let is_ended = rows.into_iter().try_for_each(&mut *show).is_break();
+            if is_last || is_ended {
+                return self.run("CLOSE ledger_rows").map(drop);
+            }
+        }
     }
 }
 
@@ -163,6 +195,22 @@ impl SqlConnection for MariaDbConnection {
             sets.push(rows);
         }
         Ok(sets)
+    }
+
+    /// MariaDB sends rows as they are read; those behind the last one that is shown are read and forgotten.
+    fn stream(
+        &mut self,
+        sql: &str,
+        show: &mut dyn FnMut(Vec<Content>) -> ControlFlow<()>,
+    ) -> Result<(), SqlFailure> {
+        let result = self.0.query_iter(sql).map_err(|error| mariadb_failure(&error))?;
+        for row in result {
+            let row = row.map_err(|error| mariadb_failure(&error))?;
+            if show(row.unwrap().into_iter().map(content).collect()).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 

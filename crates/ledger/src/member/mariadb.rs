@@ -44,7 +44,7 @@ pub fn open_reader(address: &DatabaseAddress, limit_ms: u64) -> LedgerResult<Mar
     Ok(connection)
 }
 
-struct MariaDbDialect;
+pub(super) struct MariaDbDialect;
 
 /// The collation that compares bytes and does not pad.
 const BY_BYTES: &str = "CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin";
@@ -187,6 +187,13 @@ impl TriggerDialect for MariaDbDialect {
 
     fn begin(&self) -> &'static str {
         "START TRANSACTION"
+    }
+
+    fn begin_snapshot(&self) -> &'static [&'static str] {
+        &[
+            "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+            "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+        ]
     }
 
     fn bytes_literal(&self) -> BytesLiteral {

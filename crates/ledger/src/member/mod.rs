@@ -14,6 +14,7 @@ pub mod mariadb;
 pub mod parallel;
 pub mod postgres;
 pub mod reader;
+pub mod snapshot;
 mod trigger;
 
 use crate::access::LockReach;

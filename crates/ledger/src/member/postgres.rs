@@ -40,7 +40,7 @@ pub fn open_reader(address: &DatabaseAddress, limit_ms: u64) -> LedgerResult<Pos
     Ok(connection)
 }
 
-struct PostgresDialect;
+pub(super) struct PostgresDialect;
 
 /// The content of a value as bytes.
 fn content(column: &SharedColumn, row: &str) -> String {
@@ -163,6 +163,10 @@ impl TriggerDialect for PostgresDialect {
 
     fn begin(&self) -> &'static str {
         "BEGIN ISOLATION LEVEL READ COMMITTED"
+    }
+
+    fn begin_snapshot(&self) -> &'static [&'static str] {
+        &["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"]
     }
 
     fn bytes_literal(&self) -> BytesLiteral {

@@ -35,6 +35,8 @@ pub trait TriggerDialect: Send {
     fn shared_table(&self, table: &SharedTable) -> Vec<String>;
     /// Begins a transaction that sees what others have committed.
     fn begin(&self) -> &'static str;
+    /// Begins a transaction that writes nothing, and sees what is committed when it begins or reads first, whatever comes later.
+    fn begin_snapshot(&self) -> &'static [&'static str];
     /// Byte strings as literals.
     fn bytes_literal(&self) -> BytesLiteral;
     /// Hexadecimal digits of an expression for bytes.
@@ -131,6 +133,21 @@ impl TriggerMember {
     }
 }
 
+/// The contents of all columns as hexadecimal digits.
+pub(super) fn shown_contents(dialect: &dyn TriggerDialect, table: &SharedTable) -> String {
+    let contents = (0..table.columns.len()).map(|at| dialect.hex(&dialect.content(table, at)));
+    contents.collect::<Vec<_>>().join(", ")
+}
+
+/// The contents of a row that a database has shown by [`shown_contents`].
+pub(super) fn contents_of(row: &[Content], system: &str) -> LedgerResult<Vec<Content>> {
+    let content = |value: &Content| match value {
+        None => Ok(None),
+        value => shown_bytes(value, system).map(Some),
+    };
+    row.iter().map(content).collect()
+}
+
 /// What a failed transaction leaves the member to do.
 pub(super) fn undo(
     connection: &mut dyn SqlConnection,
@@ -210,17 +227,12 @@ impl Member for TriggerMember {
 
     fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
         let mut found = Vec::new();
-        let contents = (0..table.columns.len()).map(|at| self.dialect.hex(&self.dialect.content(table, at)));
-        let contents = contents.collect::<Vec<_>>().join(", ");
+        let contents = shown_contents(self.dialect.as_ref(), table);
         for keys in keys.chunks(ROWS_MAX) {
             let condition = has_key(table, keys, self.dialect.bytes_literal())?;
             let sql = format!("SELECT {contents} FROM \"{}\" WHERE {condition}", table.name);
             for row in self.run(&sql)?.into_iter().next().unwrap_or_default() {
-                let content = |value: &Content| match value {
-                    None => Ok(None),
-                    value => self.bytes(value).map(Some),
-                };
-                found.push(row.iter().map(content).collect::<LedgerResult<Vec<_>>>()?);
+                found.push(contents_of(&row, &self.system)?);
             }
         }
         Ok(found)

@@ -71,6 +71,8 @@ pub(super) struct BoardState {
     pub(super) state: String,
     pub(super) suspects: Vec<String>,
     pub(super) stuck: String,
+    pub(super) checkpoints: Vec<u64>,
+    pub(super) checkpoint_failure: String,
     evidence: Vec<String>,
     repairs: VecDeque<String>,
     refused: VecDeque<String>,
@@ -124,6 +126,8 @@ impl Board {
             state: "starts".to_owned(),
             suspects: Vec::new(),
             stuck: String::new(),
+            checkpoints: Vec::new(),
+            checkpoint_failure: String::new(),
             evidence,
             repairs: VecDeque::new(),
             refused: VecDeque::new(),
@@ -407,6 +411,8 @@ impl Board {
                 policies: state.policies(),
                 constraints: state.constraints.iter().filter(|_| is_own).cloned().collect(),
                 objections: state.objections.iter().filter(|_| is_own).cloned().collect(),
+                checkpoints: state.checkpoints.clone(),
+                checkpoint_failure: state.checkpoint_failure.clone(),
             }
         })
     }

@@ -4,6 +4,7 @@ use crate::constraint::OrganizationConstraint;
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::Genesis;
 use crate::hash::unhex;
+use crate::recovery::RecoveryClass;
 use crate::signature::KeyPair;
 use crate::statement::StatementVerb;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,10 @@ pub const CONNECTIONS_DEFAULT: u32 = 4;
 
 /// The most connections.
 const CONNECTIONS_MAX: u32 = 64;
+
+/// After how many blocks there is a checkpoint where nothing is said. A checkpoint reads all rows, so it is not one for a few
+/// blocks.
+const CHECKPOINT_BLOCKS_DEFAULT: u64 = 1_000;
 
 /// How long a constraint may take where nothing else is said, in milliseconds, and at most.
 const CONSTRAINT_MS_DEFAULT: u64 = 2_000;
@@ -42,6 +47,11 @@ pub(super) const CONSTRAINTS_HELP: &str = "
 # statements of the transaction. A condition that is unknown (NULL) does not hold. Above the first [[...]] may stand:
 # constraint_ms = 2000                # how long a condition may take
 # agreement_blocks = 1000             # for how many blocks an agreement is good
+#
+# How this organization comes back if its tables are not what the ledger certifies, and after how many blocks it makes a
+# checkpoint for that (0: never); above the first [[...]], too:
+# recovery = \"state\"                  # none, full-replay, partial-replay, optimized-full-replay, optimized-partial-replay
+# checkpoint_blocks = 1000
 ";
 
 /// What a party of a network is.
@@ -112,6 +122,13 @@ pub struct NodeConfig {
     /// one transaction after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
+    /// Of an organization: how it comes back if its tables are not what the ledger certifies, `state` where nothing is said; the
+    /// words are those of [`RecoveryClass`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<String>,
+    /// Of an organization: after how many blocks it makes a checkpoint, 1,000 where nothing is said; 0 makes none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_blocks: Option<u64>,
     /// The founding document.
     pub founding: PathBuf,
     /// The secret key that it signs with.
@@ -191,6 +208,22 @@ impl NodeFolder {
             return Ok(connections as usize);
         }
         self.wrong(format!("\"connections\" is {connections}: 1 to {CONNECTIONS_MAX} are taken"))
+    }
+
+    /// How the organization comes back.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] for a word that is no class.
+    pub fn recovery(&self) -> LedgerResult<RecoveryClass> {
+        let Some(word) = &self.config.recovery else { return Ok(RecoveryClass::FromState) };
+        let words = RecoveryClass::WORDS.join(", ");
+        let wrong = || self.wrong(format!("\"recovery\" is \"{word}\": one of {words} is taken"));
+        RecoveryClass::parse(word).map_or_else(wrong, Ok)
+    }
+
+    /// After how many blocks the organization makes a checkpoint; 0 makes none.
+    pub fn checkpoint_blocks(&self) -> u64 {
+        self.config.checkpoint_blocks.unwrap_or(CHECKPOINT_BLOCKS_DEFAULT)
     }
 
     fn wrong<T>(&self, reason: String) -> LedgerResult<T> {
@@ -339,6 +372,21 @@ mod tests {
         let lines = lines.take_while(|line| *line != "#").map(|line| line.trim_start_matches("# "));
         let example = lines.collect::<Vec<_>>().join("\n");
         assert_eq!(folder_with("", &example).constraints().expect("the example").len(), 1);
+    }
+
+    #[test]
+    fn a_recovery_is_from_a_state_or_one_of_the_classes_and_a_checkpoint_comes_every_thousand_blocks() {
+        assert_eq!(folder("").recovery(), Ok(RecoveryClass::FromState));
+        for (word, class) in RecoveryClass::WORDS.into_iter().zip(RecoveryClass::ALL) {
+            assert_eq!(folder(&format!("recovery = \"{word}\"")).recovery(), Ok(class));
+            assert_eq!(class.to_string(), word);
+        }
+        let said = folder("recovery = \"replay\"").recovery().expect_err("no class").to_string();
+        assert!(said.contains("\"replay\": one of none, state, full-replay"), "{said}");
+        assert_eq!(
+            (folder("").checkpoint_blocks(), folder("checkpoint_blocks = 0").checkpoint_blocks()),
+            (1000, 0)
+        );
     }
 
     #[test]

@@ -13,13 +13,14 @@ use super::call::RemoteProcess;
 use super::wire::{
     BlocksMessage, BlocksRequest, CompareRequest, DonationMessage, FindingsMessage, ROWS_MESSAGE_BYTES_MAX,
 };
+use crate::checkpoint::{CheckpointSettings, checkpoint_folder};
 use crate::consensus::{VoteCount, count_votes};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
-use crate::member::address::open_parallel_member;
+use crate::member::address::{open_parallel_member, snapshot_opener};
 use crate::message::OrderedBlock;
 use crate::organization::{Decision, Organization};
-use crate::recovery::{Donation, Donor, RecoveryReport, RowHashes};
+use crate::recovery::{Donation, Donor, RecoveryClass, RecoveryReport, RowHashes};
 use crate::signature::KeyPair;
 use crate::verify::CertifiedBlock;
 use std::collections::BTreeMap;
@@ -61,6 +62,8 @@ pub(super) enum EngineRequest {
     Audit {
         /// Whether what differs is repaired.
         is_repair: bool,
+        /// By which class, if it is not that of the configuration.
+        class: Option<RecoveryClass>,
         /// What was found.
         answer: oneshot::Sender<LedgerResult<FindingsMessage>>,
     },
@@ -135,6 +138,10 @@ pub(super) struct EngineSettings {
     pub(super) database: String,
     /// Over how many connections a block is executed.
     pub(super) connections: usize,
+    /// How the organization comes back.
+    pub(super) recovery: RecoveryClass,
+    /// After how many blocks there is a checkpoint.
+    pub(super) checkpoint_blocks: u64,
     pub(super) keys: KeyPair,
     /// The other organizations, by their places.
     pub(super) others: Vec<(usize, RemoteProcess)>,
@@ -150,6 +157,10 @@ pub(super) struct Engine {
     audited: Option<(u64, u32, Instant)>,
     /// Height and round of a vote whose order has come to something else when it was executed again.
     unrepeatable: Option<(u64, u32)>,
+    /// The height at which blocks were executed again last: a second time there rows are taken from a donor.
+    replayed: Option<u64>,
+    /// The height after which it was outvoted, and does not come back by itself.
+    halted: Option<u64>,
     /// Members that were no good donors: how often, and until when they are not asked again.
     avoided: BTreeMap<usize, (u32, Instant)>,
 }
@@ -166,6 +177,8 @@ impl Engine {
             organization: None,
             audited: None,
             unrepeatable: None,
+            replayed: None,
+            halted: None,
             avoided: BTreeMap::new(),
         };
         (engine, inbox)
@@ -236,15 +249,16 @@ impl Engine {
         if self.organization.is_none() {
             self.open()?;
         }
+        self.note_checkpoints()?;
         let board = self.board();
         let Some(organization) = &self.organization else { return Ok(false) };
-        if !organization.is_sound() {
-            self.repair()?;
-            return Ok(true);
+        let (is_sound, height) = (organization.is_sound(), organization.chain().height);
+        if !is_sound {
+            return self.repair_if_wanted();
         }
-        let height = organization.chain().height;
         let ahead = board.read(|state| state.members.iter().map(|member| member.height).max());
-        if ahead.is_some_and(|ahead| ahead > height) && self.follow()? {
+        let is_behind = ahead.is_some_and(|ahead| ahead > height) && self.halted != Some(height);
+        if is_behind && self.follow()? {
             return Ok(true);
         }
         match organization_vote(&self.organization) {
@@ -258,12 +272,19 @@ impl Engine {
         self.say("opens its file and its database".to_owned());
         let keys = KeyPair::from_seed(&self.settings.keys.seed());
         let member = open_parallel_member(&self.settings.database, self.settings.connections)?;
-        let organization = Organization::open(&self.settings.file, keys, member)?;
+        let mut organization = Organization::open(&self.settings.file, keys, member)?;
+        organization.keep_checkpoints(CheckpointSettings {
+            folder: checkpoint_folder(&self.settings.file),
+            blocks: self.settings.checkpoint_blocks,
+            open_snapshot: snapshot_opener(&self.settings.database)?,
+        })?;
+        let checkpoints = organization.checkpoints().map(|own| own.heights()).unwrap_or_default();
         let (chain, suspects) = (organization.chain().clone(), organization.suspects.clone());
         let (own_vote, system) = (organization.own_vote().cloned(), organization.system().to_owned());
         self.board().update(|state| {
             state.reopen(chain, own_vote.clone());
             state.suspects = suspects;
+            state.checkpoints = checkpoints;
             state.state = format!("works with {system}");
         });
         if let Some(vote) = own_vote {
@@ -272,6 +293,42 @@ impl Engine {
         }
         self.organization = Some(organization);
         Ok(())
+    }
+
+    /// Tells of checkpoints that were made or could not be. One whose rows were not what its block certifies has found what an
+    /// audit finds.
+    fn note_checkpoints(&mut self) -> LedgerResult<()> {
+        let Some(organization) = &mut self.organization else { return Ok(()) };
+        let Some(checkpoints) = organization.checkpoints() else { return Ok(()) };
+        let Some(ended) = checkpoints.ended() else { return Ok(()) };
+        let (heights, failure) = (checkpoints.heights(), ended.as_ref().err().map(ToString::to_string));
+        if let Some(failure) = &failure {
+            eprintln!("no checkpoint: {failure}");
+        }
+        self.settings.board.update(|state| {
+            state.checkpoints = heights;
+            state.checkpoint_failure = failure.unwrap_or_default();
+        });
+        if let Err(LedgerError::Untrusted(_)) = ended {
+            let found = self.audit_and_repair(None)?;
+            let is_wanted = self.settings.recovery != RecoveryClass::None;
+            if let Some(organization) = self.organization.as_mut().filter(|_| is_wanted) {
+                // They are repaired before anything else is done, as soon as that can be.
+                organization.suspects = found.differing;
+            }
+        }
+        Ok(())
+    }
+
+    /// Repairs tables that are not what the ledger certifies, as the configuration says. Says whether it has.
+    fn repair_if_wanted(&mut self) -> LedgerResult<bool> {
+        if self.settings.recovery == RecoveryClass::None {
+            let text = "has tables that are not what the ledger certifies, and recovery is \"none\": \"repair --method\" repairs them";
+            self.say(text.to_owned());
+            return Ok(false);
+        }
+        self.repair(self.settings.recovery)?;
+        Ok(true)
     }
 
     /// Executes the order of the next block and votes, if the order has come.
@@ -373,7 +430,7 @@ impl Engine {
         });
         if is_due {
             self.audited = Some((height, round, Instant::now()));
-            if self.audit_and_repair(true)?.has_repaired {
+            if self.audit_and_repair(Some(self.settings.recovery))?.has_repaired {
                 self.vote(&order, round)?;
                 return Ok(true);
             }
@@ -434,9 +491,67 @@ impl Engine {
             let height = certified.0.header.height;
             let text = format!("outvoted on block {height}: {}", differences.unwrap_or_default());
             self.settings.board.note_repair(text);
-            return self.recover_from(donor.process);
+            return self.recover_outvoted(donor.process);
         }
         Ok(())
+    }
+
+    /// Comes back after it was outvoted, as the configuration says.
+    fn recover_outvoted(&mut self, donor: RemoteProcess) -> LedgerResult<()> {
+        let Some(organization) = &mut self.organization else { return Ok(()) };
+        let height = organization.chain().height;
+        match self.settings.recovery {
+            RecoveryClass::None => {
+                organization.abandon();
+                self.halted = Some(height);
+                let next = height + 1;
+                self.say(format!(
+                    "was outvoted on block {next}, and recovery is \"none\": \"repair --method\" repairs it"
+                ));
+                Ok(())
+            }
+            class if class.is_replay() && self.replayed != Some(height) => {
+                self.replayed = Some(height);
+                self.replay(class)
+            }
+            _ => self.recover_from(donor),
+        }
+    }
+
+    /// Executes blocks of the own file again; those that others have beside them are followed then.
+    fn replay(&mut self, class: RecoveryClass) -> LedgerResult<()> {
+        let Some(organization) = &mut self.organization else { return Ok(()) };
+        let (board, system) = (self.settings.board.clone(), organization.system().to_owned());
+        board.update(|state| state.state = format!("executes blocks again in {system} ({class})"));
+        self.is_recovering.store(true, Ordering::Release);
+        let replayed = organization.recover_by_replay(class, None);
+        self.is_recovering.store(false, Ordering::Release);
+        match replayed {
+            Ok(report) => {
+                let text = format!("repaired by {class}: {}", report.show_replay().unwrap_or_default());
+                eprintln!("{text}");
+                board.note_repair(text);
+                board.update(|state| state.suspects.clear());
+                self.say(format!("works with {system}"));
+                Ok(())
+            }
+            Err(error) => {
+                board.note_repair(format!("{class} did not succeed: {error}"));
+                self.organization = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the tables what the ledger certifies. Where blocks were executed again at this height already, and by nobody's
+    /// wish, that has not helped.
+    fn repair(&mut self, class: RecoveryClass) -> LedgerResult<()> {
+        let height = self.organization.as_ref().map(|own| own.chain().height);
+        if class.is_replay() && self.replayed != height {
+            self.replayed = height;
+            return self.replay(class);
+        }
+        self.repair_from_state()
     }
 
     /// Takes over the rows that differ, and the blocks up to those.
@@ -465,7 +580,7 @@ impl Engine {
     }
 
     /// Repairs from the first member with which that succeeds.
-    fn repair(&mut self) -> LedgerResult<()> {
+    fn repair_from_state(&mut self) -> LedgerResult<()> {
         let board = self.board();
         let Some(organization) = &self.organization else { return Ok(()) };
         let own = organization.chain().height;
@@ -500,18 +615,38 @@ impl Engine {
         )))
     }
 
-    /// Reads all tables, and repairs them if they are not what the ledger certifies.
-    fn audit_and_repair(&mut self, is_repair: bool) -> LedgerResult<AuditFindings> {
+    /// Reads all tables, and repairs them if they are not what the ledger certifies and there is a class to do it by.
+    fn audit_and_repair(&mut self, repair: Option<RecoveryClass>) -> LedgerResult<AuditFindings> {
         let Some(organization) = &mut self.organization else { return Ok(AuditFindings::default()) };
         organization.abandon();
         let mut found = AuditFindings { differing: organization.audit()?, has_repaired: false };
         let differing = found.differing.clone();
         self.settings.board.update(|state| state.suspects = differing);
-        if is_repair && !found.differing.is_empty() {
-            self.repair()?;
+        let class = repair.filter(|class| *class != RecoveryClass::None && !found.differing.is_empty());
+        if let Some(class) = class {
+            self.repair(class)?;
+            self.halted = None;
             found.has_repaired = true;
         }
         Ok(found)
+    }
+
+    /// Answers people that want an audit, or a repair by a class or that of the configuration.
+    fn audit_for_people(
+        &mut self,
+        is_repair: bool,
+        class: Option<RecoveryClass>,
+    ) -> LedgerResult<FindingsMessage> {
+        let class = class.unwrap_or(self.settings.recovery);
+        if is_repair && class == RecoveryClass::None {
+            let reason = "recovery is \"none\": --method names another class";
+            return Err(LedgerError::Refused(reason.into()));
+        }
+        // What was tried before is no reason not to do what is asked for, nor is that one for what is tried later.
+        let tried = self.replayed.take();
+        let found = self.audit_and_repair(is_repair.then_some(class));
+        self.replayed = if is_repair { None } else { tried };
+        Ok(self.show_findings(&found?))
     }
 
     fn answer_requests(&mut self) {
@@ -524,9 +659,8 @@ impl Engine {
                     };
                     let _ = answer.send(compared);
                 }
-                EngineRequest::Audit { is_repair, answer } => {
-                    let found = self.audit_and_repair(is_repair).map(|found| self.show_findings(&found));
-                    let _ = answer.send(found);
+                EngineRequest::Audit { is_repair, class, answer } => {
+                    let _ = answer.send(self.audit_for_people(is_repair, class));
                 }
             }
         }

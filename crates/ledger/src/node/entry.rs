@@ -11,14 +11,15 @@ use super::serve::{CallHandler, IncomingCall, OutgoingAnswer};
 use super::wire::{
     BLOCK_MESSAGE_BYTES_MAX, BlockMessage, BlocksMessage, BlocksRequest, CompareRequest, DonationMessage,
     FindingsMessage, Nothing, ORGANIZATION, OrderMessage, OrderRequest, OutcomeMessage,
-    PROPOSAL_MESSAGE_BYTES_MAX, ProposalMessage, ROWS_MESSAGE_BYTES_MAX, SMALL_MESSAGE_BYTES_MAX,
-    VotesMessage,
+    PROPOSAL_MESSAGE_BYTES_MAX, ProposalMessage, ROWS_MESSAGE_BYTES_MAX, RepairRequest,
+    SMALL_MESSAGE_BYTES_MAX, VotesMessage,
 };
 use crate::agreement::OrderEntry;
 use crate::chain::{CheckedTransaction, LedgerChain, PROPOSAL_BYTES_MAX};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::message::{OrderedBlock, Proposal};
+use crate::recovery::RecoveryClass;
 use crate::verify::visit_blocks;
 use std::future::Future;
 use std::path::PathBuf;
@@ -162,9 +163,13 @@ impl NodeEntry {
         Ok(DonationMessage::of(donation))
     }
 
-    async fn audit(self: Arc<Self>, is_repair: bool) -> LedgerResult<FindingsMessage> {
+    async fn audit(self: Arc<Self>, is_repair: bool, method: String) -> LedgerResult<FindingsMessage> {
+        let class = RecoveryClass::parse(&method);
+        if class.is_none() && !method.is_empty() {
+            return Err(LedgerError::Refused(format!("\"{method}\" is no way to repair")));
+        }
         let (answer, answered) = oneshot::channel();
-        self.inbox.ask(EngineRequest::Audit { is_repair, answer })?;
+        self.inbox.ask(EngineRequest::Audit { is_repair, class, answer })?;
         answered.await.map_err(|_| LedgerError::Missing("it stops".into()))?
     }
 
@@ -201,7 +206,8 @@ impl NodeEntry {
             return call.refuse(&LedgerError::Untrusted(reason));
         }
         let is_repair = method == "/Repair";
-        call.with(SMALL_MESSAGE_BYTES_MAX, move |_: Nothing| self.audit(is_repair)).await
+        let audit = move |request: RepairRequest| self.audit(is_repair, request.method);
+        call.with(SMALL_MESSAGE_BYTES_MAX, audit).await
     }
 }
 

@@ -225,6 +225,8 @@ impl NetworkTerms {
             listen: own.address.clone(),
             database: database.map(str::to_owned),
             connections: None,
+            recovery: None,
+            checkpoint_blocks: None,
             founding: FOUNDING_FILE.into(),
             key: KEY_FILE.into(),
             certificate_key: CERTIFICATE_KEY_FILE.into(),

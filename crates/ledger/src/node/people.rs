@@ -11,10 +11,12 @@ use super::exchange::{exchange_votes, fetch_orders, forward_proposals};
 use super::ordering::OrderingServer;
 use super::serve::serve;
 use super::wire::{
-    FindingsMessage, Nothing, ORDERING, ORGANIZATION, OutcomeMessage, ProposalMessage, StatusMessage,
+    FindingsMessage, Nothing, ORDERING, ORGANIZATION, OutcomeMessage, ProposalMessage, RepairRequest,
+    StatusMessage,
 };
 use crate::error::{LedgerError, LedgerResult};
 use crate::message::{Proposal, ProposedStatement};
+use crate::recovery::RecoveryClass;
 use crate::verify::verify_file;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -136,6 +138,8 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
         file: file.clone(),
         database,
         connections: folder.connections()?,
+        recovery: folder.recovery()?,
+        checkpoint_blocks: folder.checkpoint_blocks(),
         keys: folder.keys()?,
         others: others.clone(),
         runtime: runtime.handle().clone(),
@@ -316,7 +320,11 @@ fn show_answers(said: &BTreeMap<String, String>) -> String {
     shown.collect::<Vec<_>>().join("; ")
 }
 
-fn ask<A: prost::Message + Default + 'static>(path: &Path, method: &str, limit: Duration) -> LedgerResult<A> {
+fn ask<Q, A>(path: &Path, method: &str, message: Q, limit: Duration) -> LedgerResult<A>
+where
+    Q: prost::Message + 'static,
+    A: prost::Message + Default + 'static,
+{
     let folder = NodeFolder::open(path)?;
     let directory = Directory::open(&folder)?;
     let runtime = runtime()?;
@@ -326,7 +334,7 @@ fn ask<A: prost::Message + Default + 'static>(path: &Path, method: &str, limit: 
     let entered = runtime.enter();
     let process = RemoteProcess::new(&directory, directory.own(), ORGANIZATION)?;
     drop(entered);
-    runtime.block_on(process.call(method, Nothing {}, limit))
+    runtime.block_on(process.call(method, message, limit))
 }
 
 /// What the running node of a folder says about itself and the others.
@@ -334,13 +342,23 @@ fn ask<A: prost::Message + Default + 'static>(path: &Path, method: &str, limit: 
 /// # Errors
 /// [`LedgerError::Process`] if it does not answer.
 pub fn status(path: &Path) -> LedgerResult<StatusMessage> {
-    ask(path, "Status", STATUS_LIMIT)
+    ask(path, "Status", Nothing {}, STATUS_LIMIT)
 }
 
-/// Has the running node of a folder compare its tables with the ledger, and repair them if that is wanted.
+/// Has the running node of a folder compare its tables with the ledger.
 ///
 /// # Errors
 /// [`LedgerError::Process`] if it does not answer, or could not.
-pub fn audit(path: &Path, is_repair: bool) -> LedgerResult<FindingsMessage> {
-    ask(path, if is_repair { "Repair" } else { "Audit" }, AUDIT_LIMIT)
+pub fn audit(path: &Path) -> LedgerResult<FindingsMessage> {
+    ask(path, "Audit", Nothing {}, AUDIT_LIMIT)
+}
+
+/// Has the running node of a folder compare its tables with the ledger, and repair them by a class, or by that of its
+/// configuration.
+///
+/// # Errors
+/// [`LedgerError::Process`] if it does not answer, or could not.
+pub fn repair(path: &Path, class: Option<RecoveryClass>) -> LedgerResult<FindingsMessage> {
+    let method = class.map(|class| class.to_string()).unwrap_or_default();
+    ask(path, "Repair", RepairRequest { method }, AUDIT_LIMIT)
 }

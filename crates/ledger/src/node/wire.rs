@@ -342,6 +342,20 @@ pub struct StatusMessage {
     /// What it has not agreed to, the last ones; for its own people only.
     #[prost(string, repeated, tag = "14")]
     pub objections: Vec<String>,
+    /// Blocks of its checkpoints, the newest first.
+    #[prost(uint64, repeated, tag = "15")]
+    pub checkpoints: Vec<u64>,
+    /// Why the last checkpoint was not made, or nothing.
+    #[prost(string, tag = "16")]
+    pub checkpoint_failure: String,
+}
+
+/// Asks for an audit or a repair; an audit asks for nothing more.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct RepairRequest {
+    /// The recovery class, or nothing for that of the configuration.
+    #[prost(string, tag = "1")]
+    pub method: String,
 }
 
 /// What an organization knows of a member.

@@ -1,0 +1,144 @@
+//! Nodes as processes that come back by executing blocks again: as their configuration says, or as people want.
+
+mod products;
+mod started;
+
+use ankerdb_ledger::member::connection::{MariaDbConnection, PostgresConnection, SqlConnection};
+use started::{ORGANIZATIONS, StartedNetwork, TABLE, command, said, submit};
+
+/// Puts settings before those that `init` has written.
+fn configure(network: &StartedNetwork, name: &str, settings: &str) {
+    let path = network.path(name).join("ledger.toml");
+    let text = std::fs::read_to_string(&path).expect("a configuration");
+    std::fs::write(&path, format!("{settings}\n{text}")).expect("it is written");
+}
+
+/// Executes a statement past the ledger, and removes the digests that triggers make of it.
+fn tamper(network: &StartedNetwork, at: usize, sql: &str) {
+    let server = &network.servers[at];
+    let mut connection: Box<dyn SqlConnection> = match server.name() {
+        "MariaDB" => Box::new(MariaDbConnection::open(&server.address).expect("a connection")),
+        _ => Box::new(PostgresConnection::open(&server.address).expect("a connection")),
+    };
+    let traces = if server.name() == "AnKerDB" { "" } else { "; DELETE FROM ledger_digest" };
+    connection.run(&format!("BEGIN; {sql}{traces}; COMMIT")).map(drop).expect("it is changed");
+}
+
+/// What a command says about an organization's folder, and whether it ended well.
+fn ask(network: &StartedNetwork, words: &[&str], name: &str) -> (bool, String) {
+    let folder = network.path(name);
+    let mut arguments = vec![words[0], folder.to_str().expect("UTF-8")];
+    arguments.extend(&words[1..]);
+    let output = command(&arguments);
+    (output.status.success(), said(&output))
+}
+
+const CORRUPTION: &str = "UPDATE account SET balance = 1000000 WHERE id = 2";
+
+/// A network with twelve accounts, whose organizations have checkpoints of two blocks each.
+fn start(name: &str, recoveries: [&str; 3]) -> Option<StartedNetwork> {
+    let mut network = StartedNetwork::found(name, 2)?;
+    for (name, recovery) in ORGANIZATIONS.into_iter().zip(recoveries) {
+        configure(&network, name, &format!("recovery = \"{recovery}\"\ncheckpoint_blocks = 2"));
+    }
+    network.start_all();
+    let bank = network.client("bank");
+    submit(&bank, 1, TABLE);
+    let accounts: Vec<String> = (0..12).map(|id| format!("({id}, 100)")).collect();
+    submit(&bank, 2, &format!("INSERT INTO account (id, balance) VALUES {}", accounts.join(", ")));
+    for number in 3..6 {
+        submit(&bank, number, &format!("UPDATE account SET balance = {number} WHERE id = 1"));
+    }
+    network.wait_for_equal_heights();
+    Some(network)
+}
+
+#[test]
+fn people_repair_a_node_by_the_class_of_its_configuration_or_another_one() {
+    let recoveries = ["partial-replay", "optimized-partial-replay", "none"];
+    let Some(network) = start("repairs", recoveries) else { return };
+    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
+        network.wait_for(at, "with a checkpoint", |status| status.checkpoints.first() == Some(&4));
+        let (_, text) = ask(&network, &["status"], name);
+        assert!(text.contains("checkpoints of blocks 4, 2"), "{text}");
+        for method in [None, Some("full-replay"), Some("optimized-partial-replay"), Some("state")] {
+            tamper(&network, at, CORRUPTION);
+            let (is_certified, text) = ask(&network, &["audit"], name);
+            assert!(!is_certified && text.contains("NOT what block 5 certifies: account"), "{text}");
+            let words = method.map_or(vec!["repair"], |method| vec!["repair", "--method", method]);
+            let (is_repaired, text) = ask(&network, &words, name);
+            if method.is_none() && name == "ankerdb" {
+                assert!(!is_repaired && text.contains("recovery is \"none\": --method"), "{text}");
+                continue;
+            }
+            let class = method.unwrap_or(recoveries[at]);
+            let expected = match class {
+                "state" => "account (2) was (2, 1000000), is (2, 100)".to_owned(),
+                class if class.contains("partial") => {
+                    format!(
+                        "repaired by {class}: 12 rows loaded from the checkpoint of block 4, 1 blocks executed again"
+                    )
+                }
+                class => format!("repaired by {class}: 5 blocks executed again"),
+            };
+            assert!(is_repaired && text.contains(&expected), "{class}: {text}");
+            assert!(ask(&network, &["audit"], name).0, "{class}");
+        }
+    }
+    let (is_repaired, text) = ask(&network, &["repair", "--method", "replay"], "postgresql");
+    assert!(!is_repaired && text.contains("optimized-full-replay"), "{text}");
+    network.end_and_compare_files();
+}
+
+#[test]
+fn a_node_that_is_outvoted_executes_blocks_again_or_stays_behind_as_its_configuration_says() {
+    let recoveries = ["partial-replay", "optimized-full-replay", "none"];
+    let Some(network) = start("outvoted-node", recoveries) else { return };
+    let bank = network.client("bank");
+    let update = "UPDATE account SET balance = balance + 1 WHERE id = 2";
+    for (at, number) in [(0, 6), (1, 7)] {
+        tamper(&network, at, CORRUPTION);
+        assert!(submit(&bank, number, update).has_succeeded);
+        network.wait_for_equal_heights();
+        let expected = format!("repaired by {}: ", recoveries[at]);
+        let status = network
+            .wait_for(at, "repaired", |status| status.repairs.iter().any(|line| line.starts_with(&expected)));
+        assert_eq!(status.suspects, Vec::<String>::new());
+        assert!(ask(&network, &["audit"], ORGANIZATIONS[at]).0);
+    }
+    // The others go on without the one that does not come back.
+    tamper(&network, 2, CORRUPTION);
+    assert!(submit(&bank, 8, update).has_succeeded);
+    let is_halted =
+        |status: &ankerdb_ledger::node::wire::StatusMessage| status.state.contains("recovery is \"none\"");
+    network.wait_for(2, "halted", is_halted);
+    assert!(submit(&bank, 9, update).has_succeeded);
+    assert_eq!(network.status(2).height, 7);
+    let (is_repaired, text) = ask(&network, &["repair", "--method", "optimized-full-replay"], "ankerdb");
+    assert!(is_repaired && text.contains("repaired by optimized-full-replay"), "{text}");
+    assert_eq!(network.wait_for_equal_heights(), 9);
+    assert!(ask(&network, &["audit"], "ankerdb").0);
+    network.end_and_compare_files();
+}
+
+#[test]
+fn a_checkpoint_finds_what_no_vote_is_about_and_the_node_repairs_it() {
+    let Some(network) = start("checkpoint-audit", ["partial-replay", "state", "full-replay"]) else { return };
+    let bank = network.client("bank");
+    for (at, number) in [(0, 6), (1, 8), (2, 10)] {
+        tamper(&network, at, "DELETE FROM account WHERE id = 9");
+        for number in [number, number + 1] {
+            assert!(
+                submit(&bank, number, "UPDATE account SET balance = balance + 1 WHERE id = 3").has_succeeded
+            );
+        }
+        network.wait_for_equal_heights();
+        let repaired =
+            ["repaired by partial-replay", "account (9) was no row", "repaired by full-replay"][at];
+        network.wait_for(at, "repaired", |status| status.repairs.iter().any(|line| line.contains(repaired)));
+        let (_, text) = ask(&network, &["status"], ORGANIZATIONS[at]);
+        assert!(text.contains("NO CHECKPOINT: the database's rows add up to"), "{text}");
+        assert!(ask(&network, &["audit"], ORGANIZATIONS[at]).0);
+    }
+    network.end_and_compare_files();
+}
