@@ -179,7 +179,9 @@ fn encode_item(item: ValueRef<'_>, data_type: DataType, out: &mut BytesMut) -> R
 
 fn encode_text(text: &str, data_type: DataType, out: &mut BytesMut) {
     out.put_slice(text.as_bytes());
-    if let DataType::Char(length) = data_type {
+    if let DataType::Char(length) = data_type
+        && data_type != DataType::ANY_CHAR
+    {
         let blanks = (length as usize).saturating_sub(text.chars().count());
         out.put_bytes(b' ', blanks);
     }

@@ -74,6 +74,9 @@ pub enum DataType {
 impl DataType {
     /// `varchar` without a length. (No text has as many characters.)
     pub const ANY_VARCHAR: DataType = DataType::Varchar(u32::MAX);
+    /// `bpchar`: a `char` without a length, and so without blanks that fill it up. Unlike PostgreSQL's, its texts lose those that
+    /// they were given, which no comparison sees.
+    pub const ANY_CHAR: DataType = DataType::Char(u32::MAX);
     /// `timestamp` without a precision
     pub const TIMESTAMP: DataType = DataType::Timestamp(Precision::NONE);
     /// `timestamptz` without a precision
@@ -148,6 +151,7 @@ impl fmt::Display for DataType {
             DataType::Text => f.write_str("text"),
             DataType::Varchar(u32::MAX) => f.write_str("character varying"),
             DataType::Varchar(length) => write!(f, "character varying({length})"),
+            DataType::Char(u32::MAX) => f.write_str("character"),
             DataType::Char(length) => write!(f, "character({length})"),
             DataType::Date => f.write_str("date"),
             DataType::Timestamp(precision) => write!(f, "timestamp{precision} without time zone"),

@@ -9,6 +9,7 @@ pub(crate) use crate::calendar::{MICROSECONDS_PER_DAY, days_in_month};
 use crate::date_style::{DateFormat, DateOrder, DateStyle};
 use crate::digits::push_digits;
 use crate::literal::trim;
+use crate::moment_field::{FieldShape, MomentField, fields};
 use crate::moment_text::{self, Moment, is_day};
 use crate::zone::{Zone, push_offset};
 use ankerdb_base::{Error, Result, SqlState};
@@ -280,11 +281,23 @@ enum Refusal {
 
 fn refused(refusal: Refusal, text: &str, type_name: &str) -> Error {
     let refusal = match refusal {
-        Refusal::Malformed => moment_text::Refusal::Malformed,
+        Refusal::Malformed => no_time(text),
         Refusal::NoSuchMoment => moment_text::Refusal::OutOfRange,
         Refusal::NoSuchZone => moment_text::Refusal::Displacement,
     };
     refusal.error(text, type_name)
+}
+
+/// Why a text is refused that is no time of day: PostgreSQL looks for a zone where letters go on with digits or signs.
+fn no_time(text: &str) -> moment_text::Refusal {
+    match fields(text).as_deref() {
+        Some([MomentField { kind: FieldShape::Date, text }])
+            if text.starts_with(|first: char| first.is_ascii_alphabetic()) && Zone::named(text).is_none() =>
+        {
+            moment_text::Refusal::NoSuchZone(text.clone())
+        }
+        _ => moment_text::Refusal::Malformed,
+    }
 }
 
 /// `HH:MM[:SS[.fraction]]` or `MM:SS.fraction`; minutes and seconds without digits are none.

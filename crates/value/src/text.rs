@@ -117,7 +117,9 @@ pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out:
 
 fn push_text(text: &str, data_type: DataType, out: &mut String) {
     out.push_str(text);
-    if let DataType::Char(length) = data_type {
+    if let DataType::Char(length) = data_type
+        && data_type != DataType::ANY_CHAR
+    {
         const BLANKS: &str = "                                ";
         let mut missing = (length as usize).saturating_sub(text.chars().count());
         while missing > 0 {

@@ -36,7 +36,7 @@ pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
         "char" | "character" => {
             return Ok(DataType::Char(length("char", modifiers)?.unwrap_or(1)));
         }
-        "bpchar" => return Ok(length("char", modifiers)?.map_or(DataType::Text, DataType::Char)),
+        "bpchar" => return Ok(length("char", modifiers)?.map_or(DataType::ANY_CHAR, DataType::Char)),
         "date" => DataType::Date,
         "timestamp" | "timestamp without time zone" => return seconds(modifiers).map(DataType::Timestamp),
         "timestamptz" | "timestamp with time zone" => return seconds(modifiers).map(DataType::TimestampTz),

@@ -9,8 +9,7 @@ use super::fold::cast_if_possible;
 use super::notation::as_call;
 use super::operator::is_untyped;
 use super::types::{
-    ANY_BIT, ANY_CHAR, Family, assignable, data_type, exact_constant, family, number, numeric,
-    same_representation,
+    ANY_BIT, Family, assignable, data_type, exact_constant, family, number, numeric, same_representation,
 };
 use super::{Comparison, Expression, Function, PatternSyntax, fold, library, moments};
 use crate::forms::row;
@@ -694,7 +693,7 @@ impl<'a> Binder<'a> {
         }
         Ok(match typed.expression {
             Expression::Literal(Value::Text(text)) if target.is_text() => match target {
-                DataType::Char(_) => Expression::Literal(cast(Value::Text(text), ANY_CHAR)?),
+                DataType::Char(_) => Expression::Literal(cast(Value::Text(text), DataType::ANY_CHAR)?),
                 _ => Expression::Literal(Value::Text(text)),
             },
             Expression::Literal(Value::Text(text)) => {
@@ -746,6 +745,9 @@ impl<'a> Binder<'a> {
         };
         if item.is_document() || operand.data_type.is_some_and(DataType::is_document) {
             return elsewhere("IN with a subquery of documents");
+        }
+        if let (Some(DataType::Char(_)), DataType::Varchar(_)) = (operand.data_type, item) {
+            return elsewhere("a char IN a subquery of varchars");
         }
         let items = Typed::new(Expression::Literal(Value::Null), *item);
         let operand = self.comparable(operand, items, "=")?.0;
@@ -815,7 +817,7 @@ fn placeholder(name: &str) -> Result<usize, Error> {
 /// fractional digits, so that nothing is cut off before the comparison.
 pub(super) fn compared(known: DataType) -> DataType {
     match known {
-        DataType::Char(_) => ANY_CHAR,
+        DataType::Char(_) => DataType::ANY_CHAR,
         DataType::Varchar(_) => DataType::Text,
         DataType::Numeric { scale, .. } => numeric(scale.max(10)),
         other => other.of_any_precision(),

@@ -7,7 +7,7 @@ use super::library::Volatility;
 use super::library::{self, Builtin};
 use super::notation::SUBSCRIPT;
 use super::temporal::temporal_call;
-use super::types::{ANY_CHAR, common_type, family, numeric, scale_of};
+use super::types::{common_type, family, numeric, scale_of};
 use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal, document, labels};
 use crate::domains::{self, Test};
 use crate::name::DATABASE;
@@ -435,7 +435,8 @@ fn nullif_type(first: Option<DataType>, second: Option<DataType>) -> DataType {
         (Some(left), Some(right)) if left.is_numeric() && family(left) != family(right) => {
             common_type(left, right).unwrap_or(left)
         }
-        (Some(Varchar(_)), Some(DataType::Char(_))) => ANY_CHAR,
+        (Some(DataType::Char(_)), Some(DataType::Text)) => DataType::Text,
+        (Some(Varchar(_)), Some(DataType::Char(_))) => DataType::ANY_CHAR,
         (Some(Varchar(_)), _) => DataType::Text,
         (Some(Time(_)), Some(Interval(_))) => DataType::INTERVAL,
         (left, right) => left.or(right).unwrap_or(DataType::Text),

@@ -460,6 +460,14 @@ impl Binder<'_> {
             let operand = own.unwrap_or(Expression::Literal(Value::Null));
             return Ok(Typed::new(Expression::InList(Box::new(operand), keys, negated), DataType::Boolean));
         }
+        if let Some(groups) = by_kind_of_text(&operand, &items) {
+            let mut memberships = Vec::with_capacity(groups.len());
+            for items in groups {
+                memberships.push(self.in_values(operand.clone(), items, negated)?.expression);
+            }
+            let whole = if negated { Expression::And(memberships) } else { Expression::Or(memberships) };
+            return Ok(Typed::new(whole, DataType::Boolean));
+        }
         // A column compared with constants of exactly its type needs no common type.
         let literals = items.iter().map(|item| match (&operand.expression, operand.data_type, item) {
             (
@@ -578,6 +586,18 @@ fn long_constant(operator: Arithmetic, left: &Typed, right: &Typed) -> Option<Ty
         (value @ Value::Number(_), data_type) => Some(Typed::new(Expression::Literal(value), data_type)),
         _ => None,
     }
+}
+
+/// The items that the operand meets as a `char`, blanks at the end cut off, and those that it meets as a text; `None` if there are
+/// not both.
+fn by_kind_of_text(operand: &Typed, items: &[Typed]) -> Option<[Vec<Typed>; 2]> {
+    let operand = operand.data_type.filter(|known| known.is_text())?;
+    let as_char = |item: &Typed| {
+        let common = common_type(operand, item.data_type.unwrap_or(operand));
+        matches!(common, Some(DataType::Char(_)))
+    };
+    let (chars, texts): (Vec<_>, Vec<_>) = items.iter().cloned().partition(as_char);
+    (!chars.is_empty() && !texts.is_empty()).then_some([chars, texts])
 }
 
 /// The type of a parameter that is compared with a number: a numeric of any length meets every numeric without a conversion.

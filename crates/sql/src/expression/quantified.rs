@@ -112,8 +112,15 @@ impl Binder<'_> {
                 (list, self.resolve(array, DataType::System(SystemType::List(list)))?)
             }
         };
+        let list = match (operand.data_type, list) {
+            // Compared as chars, blanks at the end cut off.
+            (Some(DataType::Char(_)), ListType::Varchar) => ListType::Bpchar,
+            _ => list,
+        };
         let array = match array {
-            constant @ (Expression::Parameter(_) | Expression::Literal(_)) => constant,
+            constant @ (Expression::Parameter(_) | Expression::Literal(_)) if list != ListType::Bpchar => {
+                constant
+            }
             // An analytical subquery gives the array's text.
             other => Expression::Cast(Box::new(other), DataType::System(SystemType::List(list))),
         };

@@ -9,7 +9,6 @@ use datafusion::sql::sqlparser::ast;
 
 /// `char(n)` of any length: the type to which text is converted before it is compared with a `char` column,
 /// where trailing blanks mean nothing.
-pub(crate) const ANY_CHAR: DataType = DataType::Char(10_485_760);
 
 /// `bit` of any length: what constants, functions and operators give.
 pub(crate) const ANY_BIT: DataType = DataType::Packed(PackedType::Bit(BitLength::ANY));
@@ -164,7 +163,10 @@ pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
         | (Real | DoublePrecision, Numeric | Number | SmallInt | Integer | BigInt) => {
             DataType::DoublePrecision
         }
-        (Char, Char) => ANY_CHAR,
+        (Char, Char) => DataType::ANY_CHAR,
+        // The operators on texts take a varchar only where nothing else fits, and so give way to those on chars.
+        (Char, Text) if matches!(right, DataType::Varchar(_)) => DataType::ANY_CHAR,
+        (Text, Char) if matches!(left, DataType::Varchar(_)) => DataType::ANY_CHAR,
         // PostgreSQL compares `char` with `text` as text, blanks cut off: the stored form.
         (Text | Char, Text | Char) => DataType::Text,
         (Family::Packed(left), Family::Packed(right)) if left.is_network() && right.is_network() => {
@@ -195,8 +197,14 @@ pub(crate) fn alternative_type(left: DataType, right: DataType) -> Option<DataTy
         (DataType::Real, other) | (other, DataType::Real) if other.is_exact() => Some(DataType::Real),
         // What stands for an object serves as its number.
         (DataType::System(SystemType::Oid), DataType::System(SystemType::Object(_))) => Some(left),
+        // A text serves as a name, and a name as a text only, where that came first.
+        (DataType::Varchar(_) | DataType::Char(_), DataType::System(SystemType::Name)) => Some(right),
+        (DataType::System(SystemType::Name), DataType::Text | DataType::Varchar(_) | DataType::Char(_)) => {
+            Some(left)
+        }
         // Each serves as the other, so the first one stays.
-        (DataType::Varchar(_), DataType::Text) => Some(DataType::ANY_VARCHAR),
+        (DataType::Varchar(_), DataType::Text | DataType::Char(_)) => Some(DataType::ANY_VARCHAR),
+        (DataType::Char(_), DataType::Text | DataType::Varchar(_)) => Some(DataType::ANY_CHAR),
         (DataType::System(SystemType::List(left)), DataType::System(SystemType::List(right)))
             if left.unlimited() != right.unlimited() && !left.is_vector() && !right.is_vector() =>
         {
@@ -296,7 +304,8 @@ pub(crate) fn convert_exactly(value: Value, to: DataType) -> Option<Value> {
     {
         return Some(value);
     }
-    let converted = cast(value.clone(), if matches!(to, DataType::Char(_)) { ANY_CHAR } else { to }).ok()?;
+    let converted =
+        cast(value.clone(), if matches!(to, DataType::Char(_)) { DataType::ANY_CHAR } else { to }).ok()?;
     match to {
         DataType::Char(_) | DataType::Varchar(_) => Some(converted),
         _ => (compare(&converted, &value).ok()? == Some(std::cmp::Ordering::Equal)).then_some(converted),
@@ -402,6 +411,6 @@ mod tests {
         assert_eq!(common_type(DataType::Integer, numeric_12_2), Some(numeric(2)));
         assert_eq!(common_type(numeric_12_2, DataType::Real), Some(DataType::DoublePrecision));
         assert_eq!(common_type(DataType::Integer, DataType::Text), None);
-        assert_eq!(common_type(DataType::Varchar(3), DataType::Char(3)), Some(DataType::Text));
+        assert_eq!(common_type(DataType::Varchar(3), DataType::Char(3)), Some(DataType::ANY_CHAR));
     }
 }

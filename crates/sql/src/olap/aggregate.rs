@@ -3,12 +3,14 @@
 //! Where these differ from DataFusion's own: a sum never wraps around (it fails with 22003), the sum of
 //! bigints is a numeric, the average of integers and numerics is a numeric with 16 fractional digits or the
 //! argument's where those are more (PostgreSQL shows about 16 significant ones), and narrow numerics are read
-//! as they are stored. Intervals are in `interval_aggregate`; all other types go to DataFusion's functions.
+//! as they are stored. Intervals are in `interval_aggregate`; all other types go to DataFusion's functions, doubles
+//! looked at for overflow (`finite_sums`).
 //!
 //! The state is a 128-bit sum in the argument's scale and a count of values, for each group; both are the same
 //! whether the argument was narrow or wide, which `narrow.rs` relies on.
 
 use super::error::external;
+use super::finite_sums;
 use super::interval_aggregate::{self, INTERVAL};
 use super::number_aggregate::{self, NUMBER, Told};
 use ankerdb_engine::{Error, SqlState};
@@ -255,6 +257,9 @@ impl AggregateUDFImpl for ExactAggregate {
             None if *args.expr_fields[0].data_type() == NUMBER => {
                 Ok(number_aggregate::accumulator(self.told(), args.is_distinct))
             }
+            None if *args.expr_fields[0].data_type() == DataType::Float64 => {
+                Ok(finite_sums::single(self.stock.accumulator(args)?))
+            }
             None => self.stock.accumulator(args),
             Some(shape) if args.is_distinct => {
                 Ok(Box::new(DistinctAccumulator { shape, seen: HashSet::new() }))
@@ -269,6 +274,9 @@ impl AggregateUDFImpl for ExactAggregate {
                 Ok(number_aggregate::sliding(self.told()))
             }
             None if is_ours(args.expr_fields[0].data_type()) => self.accumulator(args),
+            None if *args.expr_fields[0].data_type() == DataType::Float64 => {
+                Ok(finite_sums::single(self.stock.create_sliding_accumulator(args)?))
+            }
             None => self.stock.create_sliding_accumulator(args),
             Some(_) => self.accumulator(args),
         }
@@ -284,6 +292,9 @@ impl AggregateUDFImpl for ExactAggregate {
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         match self.shape(args.expr_fields[0].data_type()) {
+            None if *args.expr_fields[0].data_type() == DataType::Float64 => {
+                Ok(finite_sums::grouped(self.stock.create_groups_accumulator(args)?))
+            }
             None => self.stock.create_groups_accumulator(args),
             Some(shape) => Ok(Box::new(ExactGroups { shape, groups: Vec::new() })),
         }

@@ -13,7 +13,7 @@ use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::ScalarValue;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
@@ -169,6 +169,10 @@ impl AggregateUDFImpl for Statistic {
 
 const STATE: [&str; 6] = ["count", "x", "xx", "y", "yy", "xy"];
 
+fn overflow() -> DataFusionError {
+    out_of_range("value out of range: overflow")
+}
+
 /// Of pairs of a dependent `y` and an independent `x`. Of one argument that is `x`.
 #[derive(Clone, Copy, Default, Debug)]
 struct State {
@@ -182,7 +186,15 @@ struct State {
 }
 
 impl State {
-    fn add(&mut self, y: f64, x: f64) {
+    /// Whether a square or product is infinite.
+    fn is_over(&self) -> bool {
+        self.xx.is_infinite() || self.yy.is_infinite() || self.xy.is_infinite()
+    }
+
+    /// # Errors
+    /// 22003 if that makes a square or product infinite, of numbers that are not.
+    fn add(&mut self, y: f64, x: f64) -> Result<()> {
+        let before = *self;
         self.count += 1.0;
         self.x += x;
         self.y += y;
@@ -199,16 +211,21 @@ impl State {
             self.yy = distance(y);
             self.xy = distance(x) + distance(y);
         }
+        let was_finite = !before.is_over() && before.x.is_finite() && x.is_finite() && y.is_finite();
+        if was_finite && self.is_over() { Err(overflow()) } else { Ok(()) }
     }
 
-    fn merge(&mut self, other: State) {
+    /// # Errors
+    /// 22003 as of [`add`](Self::add).
+    fn merge(&mut self, other: State) -> Result<()> {
         if other.count == 0.0 {
-            return;
+            return Ok(());
         }
         if self.count == 0.0 {
             *self = other;
-            return;
+            return Ok(());
         }
+        let was_finite = !self.is_over() && !other.is_over() && self.x.is_finite() && other.x.is_finite();
         let count = self.count + other.count;
         let (dx, dy) =
             (self.x / self.count - other.x / other.count, self.y / self.count - other.y / other.count);
@@ -217,6 +234,7 @@ impl State {
         self.yy += other.yy + weight * dy * dy / count;
         self.xy += other.xy + weight * dx * dy / count;
         (self.count, self.x, self.y) = (count, self.x + other.x, self.y + other.y);
+        if was_finite && self.is_over() { Err(overflow()) } else { Ok(()) }
     }
 
     /// NULL where the values say nothing.
@@ -274,15 +292,7 @@ struct Moments {
 impl Accumulator for Moments {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for (y, x) in pairs(values) {
-            let is_finite =
-                self.state.xx.is_finite() && self.state.yy.is_finite() && self.state.xy.is_finite();
-            let before = self.state;
-            self.state.add(y, x);
-            let overflows =
-                self.state.xx.is_infinite() || self.state.yy.is_infinite() || self.state.xy.is_infinite();
-            if overflows && is_finite && before.x.is_finite() && x.is_finite() && y.is_finite() {
-                return Err(out_of_range("value out of range: overflow"));
-            }
+            self.state.add(y, x)?;
         }
         Ok(())
     }
@@ -303,7 +313,7 @@ impl Accumulator for Moments {
         let column = |position: usize| states[position].as_primitive::<Float64Type>();
         for row in 0..states[0].len() {
             let [count, x, xx, y, yy, xy] = [0, 1, 2, 3, 4, 5].map(|position| column(position).value(row));
-            self.state.merge(State { count, x, xx, y, yy, xy });
+            self.state.merge(State { count, x, xx, y, yy, xy })?;
         }
         Ok(())
     }
@@ -350,7 +360,7 @@ impl Accumulator for Different {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         self.whole.state = State::default();
         for (y, x) in self.values() {
-            self.whole.state.add(y, x);
+            self.whole.state.add(y, x)?;
         }
         self.whole.evaluate()
     }

@@ -4,7 +4,7 @@
 //! with nothing of a word, a point or a dollar sign at either side, and plain strings. A text with anything that changes the meaning of
 //! what follows (comments, quoting by dollars, strings with a letter before them) is its own outline as a whole.
 
-use crate::expression::types::{ANY_CHAR, number};
+use crate::expression::types::number;
 use ankerdb_engine::{DataType, Value};
 use ankerdb_value::{cast, parse_text};
 use std::ops::Range;
@@ -73,7 +73,9 @@ impl Constant {
     /// As a value of a parameter of this type, by the rules for constants; `None` if it is none.
     pub(super) fn value(&self, text: &str, data_type: DataType) -> Option<Value> {
         match (self.kind, data_type) {
-            (ConstantKind::Text, DataType::Char(_)) => cast(Value::text(self.content(text)), ANY_CHAR).ok(),
+            (ConstantKind::Text, DataType::Char(_)) => {
+                cast(Value::text(self.content(text)), DataType::ANY_CHAR).ok()
+            }
             (ConstantKind::Text, data_type) if data_type.is_text() => Some(Value::text(self.content(text))),
             (ConstantKind::Text, data_type) => parse_text(data_type, &self.content(text)).ok(),
             _ => {

@@ -94,7 +94,9 @@ fn limits(data_type: DataType) -> Limits {
             scale: Some(scale.into()),
             ..Limits::default()
         },
-        DataType::Text | DataType::ANY_VARCHAR => Limits { octets: Some(OCTETS_MAX), ..Limits::default() },
+        DataType::Text | DataType::ANY_VARCHAR | DataType::ANY_CHAR => {
+            Limits { octets: Some(OCTETS_MAX), ..Limits::default() }
+        }
         DataType::Varchar(length) | DataType::Char(length) => Limits {
             characters: Some(length.into()),
             octets: Some(i64::from(length) * CHARACTER_OCTETS),

@@ -211,6 +211,7 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::Text => (25, -1),
         DataType::ANY_VARCHAR => (1043, -1),
         DataType::Varchar(characters) => (1043, length(characters)),
+        DataType::ANY_CHAR => (1042, -1),
         DataType::Char(characters) => (1042, length(characters)),
         DataType::Date => (1082, -1),
         DataType::Timestamp(precision) => (1114, seconds_modifier(precision)),

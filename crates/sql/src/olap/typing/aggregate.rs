@@ -10,7 +10,7 @@ use crate::olap::error::external;
 use crate::olap::operation::Operation;
 use crate::olap::value::field_type;
 use crate::olap::{computed, number_aggregate};
-use ankerdb_engine::{DataType, PackedType};
+use ankerdb_engine::{DataType, Error, PackedType, SqlState};
 use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
@@ -65,10 +65,7 @@ impl Reader<'_, '_> {
             let condition = self.condition(filter, "FILTER")?;
             **filter = self.emitter().emit(condition)?;
         }
-        for order in &mut typed.params.order_by {
-            order.expr = self.emitted(&order.expr)?;
-        }
-        typed.params.order_by = keyed::sorted(std::mem::take(&mut typed.params.order_by), self.schema)?;
+        self.order_rows(&mut typed.params, aggregate.params.distinct)?;
         // What is told apart is sorted for it.
         let is_list = matches!(typed.func.name(), "string_agg" | "array_agg");
         if let (true, true, [argument, ..]) = (is_list, typed.params.distinct, typed.params.args.as_slice())
@@ -98,6 +95,23 @@ impl Reader<'_, '_> {
             typed.params.distinct = false;
         }
         Ok(Expr::AggregateFunction(typed))
+    }
+
+    /// Types the order of an aggregate's rows.
+    ///
+    /// # Errors
+    /// 42P10 where rows are told apart and a key is none of the arguments: there is no one key of equal rows.
+    fn order_rows(&mut self, params: &mut AggregateFunctionParams, is_distinct: bool) -> Result<()> {
+        for order in &mut params.order_by {
+            order.expr = self.emitted(&order.expr)?;
+            if is_distinct && !params.args.contains(&order.expr) {
+                let message =
+                    "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+                return Err(external(Error::new(SqlState::InvalidColumnReference, message)));
+            }
+        }
+        params.order_by = keyed::sorted(std::mem::take(&mut params.order_by), self.schema)?;
+        Ok(())
     }
 
     /// Lets an aggregate of different items find those that are equal beside each other.

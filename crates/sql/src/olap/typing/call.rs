@@ -1,5 +1,6 @@
 //! Calls of functions in the typing pass, and how messages have them.
 
+use super::lists::told_list;
 use super::read::{Operand, Reader, all_typed, is_list_type};
 use super::undefined_function;
 use crate::expression::bind::type_name;
@@ -70,9 +71,10 @@ impl Reader<'_, '_> {
         called: &str,
     ) -> Result<Operand> {
         let name = call.func.name();
+        let told = if name == "make_array" { self.told_of_items(&operands) } else { None };
         let mut arguments = match name {
             // Beside a numeric, they keep their digits.
-            "make_array" if operands.iter().any(is_untyped_parameter) => {
+            "make_array" if told.is_some() || operands.iter().any(is_untyped_parameter) => {
                 self.emit_merged(operands, "ARRAY")?
             }
             _ => operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?,
@@ -91,9 +93,12 @@ impl Reader<'_, '_> {
         if matches!(takes, Err(DataFusionError::Plan(_))) && !name.starts_with("array_") {
             return Err(external(undefined_function(called)));
         }
-        self.leaf(match name {
+        self.leaf(match (name, told) {
             // Integers in PostgreSQL.
-            "array_length" | "cardinality" | "array_ndims" | "array_position" => cast(call, ArrowType::Int32),
+            ("array_length" | "cardinality" | "array_ndims" | "array_position", _) => {
+                cast(call, ArrowType::Int32)
+            }
+            (_, Some(list)) => told_list(call, list),
             _ => call,
         })
     }

@@ -45,8 +45,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The operands of arithmetic. A parameter beside a numeric has as many fractional digits as parameters are told to have, and so has what
-    /// is computed of it.
+    /// The operands of arithmetic. A parameter beside a numeric has as many fractional digits as parameters are told to have, and so
+    /// has what is computed of it; where these would show, in remainders and quotients, it is a numeric of any length.
     pub(super) fn with_digits(&mut self, op: Operator, left: Typed, right: Typed) -> Result<(Typed, Typed)> {
         use Operator::{Divide, Minus, Modulo, Multiply, Plus};
         if !matches!(op, Plus | Minus | Multiply | Divide | Modulo) {
@@ -59,7 +59,7 @@ impl Reader<'_, '_> {
         let is_untyped =
             |typed: &Typed| typed.data_type.is_none() && matches!(typed.expression, Expression::Parameter(_));
         let mut resolved = |typed: Typed, scale: u8| -> Result<Typed> {
-            let data_type = numeric(scale);
+            let data_type = if matches!(op, Divide | Modulo) { DataType::Number } else { numeric(scale) };
             let expression = self.binder().resolve(typed, data_type).map_err(refused)?;
             Ok(Typed::new(expression, data_type))
         };
@@ -76,6 +76,26 @@ impl Reader<'_, '_> {
             null @ Operand::Typed(Typed { expression: Expression::Literal(Value::Null), .. }) => null,
             _ => operand,
         }
+    }
+
+    /// Without what COALESCE never asks for, behind a constant text: texts are leaves here, in which folding sees no constant.
+    pub(super) fn as_asked(&self, mut expression: Expression) -> Expression {
+        let is_text = |item: &Expression| match item {
+            Expression::Column(leaf) => {
+                matches!(&self.leaves[*leaf], Expr::Literal(ScalarValue::Utf8View(Some(_)), _))
+            }
+            _ => false,
+        };
+        if let Expression::Coalesce(items) = &mut expression
+            && let Some(last) = items.iter().position(is_text)
+        {
+            items.truncate(last + 1);
+        }
+        for operand in expression.operands_mut() {
+            let taken = std::mem::replace(operand, Expression::Literal(Value::Null));
+            *operand = self.as_asked(taken);
+        }
+        expression
     }
 
     /// A constant text or NULL that has its type, so that what is made of it is still made of a constant.

@@ -57,6 +57,24 @@ pub(super) fn framed(expression: Expr, schema: &DFSchemaRef) -> Result<Expr> {
     })
 }
 
+/// Two operands of which one is a `char` and the other a `varchar`: both are chars, blanks at the end of the other cut off.
+fn chars_alike(
+    (left, left_schema): (Expr, &DFSchemaRef),
+    (right, right_schema): (Expr, &DFSchemaRef),
+) -> Result<(Expr, Expr)> {
+    let known = |operand: &Expr, schema: &DFSchemaRef| {
+        Ok::<_, DataFusionError>(field_type(&operand.to_field(schema.as_ref())?.1))
+    };
+    let as_char = |operand: Expr| {
+        computed::call(Operation::Cast(DataType::ANY_CHAR), vec![operand], DataType::ANY_CHAR)
+    };
+    Ok(match (known(&left, left_schema)?, known(&right, right_schema)?) {
+        (Some(DataType::Char(_)), Some(DataType::Varchar(_))) => (left, as_char(right)),
+        (Some(DataType::Varchar(_)), Some(DataType::Char(_))) => (as_char(left), right),
+        _ => (left, right),
+    })
+}
+
 /// Two operands of which one is a `cidr` and the other an `inet`: both are such.
 fn addresses_alike(
     (left, left_schema): (Expr, &DFSchemaRef),
@@ -171,8 +189,8 @@ pub(super) fn numbers_alike(
     })
 }
 
-/// An operand and a subquery in which it is looked for, of which one has numerics of any length, or addresses and not networks:
-/// both do.
+/// An operand and a subquery in which it is looked for, of which one has numerics of any length, addresses and not networks, or
+/// chars and not varchars: both do.
 pub(super) fn beside_numbers(
     operand: Expr,
     subquery: Subquery,
@@ -186,6 +204,7 @@ pub(super) fn beside_numbers(
     let column = Expr::Column(Column::from((qualifier, field)));
     let (operand, item) = numbers_alike((operand, schema), (column.clone(), plan.schema()))?;
     let (operand, item) = addresses_alike((operand, schema), (item, plan.schema()))?;
+    let (operand, item) = chars_alike((operand, schema), (item, plan.schema()))?;
     if item == column {
         return Ok((operand, subquery));
     }

@@ -51,10 +51,27 @@ impl Reader<'_, '_> {
             Err(ArrowType::List(_)) => return Err(external(not_supported("an array of such items"))),
             Err(_) => return Err(external(no_array())),
         };
+        let (list, list_type) = match (operand.data_type, list_type) {
+            // Compared as chars, blanks at the end cut off.
+            (Some(DataType::Char(_)), ListType::Varchar) => {
+                (list_cast::call(list, ListType::Bpchar), ListType::Bpchar)
+            }
+            _ => (list, list_type),
+        };
         let operand = self.binder().beside_items(comparison, operand, list_type).map_err(refused)?;
         let operand = fold(operand).map_err(external)?;
         let operand = self.emitter().emit(operand)?;
         self.leaf(quantified::call(comparison, quantifier, operand, list))
+    }
+
+    /// The type of the array that is made of such items, where Arrow's does not tell it.
+    pub(super) fn told_of_items(&self, items: &[Operand]) -> Option<ListType> {
+        let types = items.iter().filter_map(|item| match item {
+            Operand::Typed(typed) => typed.data_type,
+            Operand::Foreign(_) => None,
+        });
+        let common = types.map(Some).reduce(|left, right| alternative_type(left?, right?))??;
+        ListType::of(common).filter(|list| matches!(list, ListType::Varchar | ListType::Bpchar))
     }
 
     /// The type of an array; Arrow's, where it is none or has items of no type here.

@@ -37,6 +37,7 @@ pub(super) use shed::without_text_types;
 use super::arrow::wide_type;
 use super::error::external;
 use super::sets::SetRows;
+use super::sorted_within;
 use crate::expression::{Parameters, Refusal, fold};
 use ankerdb_engine::{DataType, Error};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
@@ -173,7 +174,7 @@ impl Typing<'_> {
                         sort.expr = keyed::sorted(sort.expr, &schema)?;
                         Ok(LogicalPlan::Sort(sort))
                     }
-                    other => keyed::grouped(other),
+                    other => keyed::grouped(sorted_within::apart(other)?),
                 }
             }
         }

@@ -110,7 +110,7 @@ impl<'r, 't> Reader<'r, 't> {
     pub(super) fn emit(&self, operand: Operand) -> Result<Expr> {
         match operand {
             Operand::Typed(typed) => {
-                let expression = fold(typed.expression).map_err(external)?;
+                let expression = fold(self.as_asked(typed.expression)).map_err(external)?;
                 let emitted = self.emitter().emit(expression)?;
                 self.as_type(emitted, typed.data_type)
             }
