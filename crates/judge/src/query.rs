@@ -43,6 +43,8 @@ impl Generator<'_> {
     /// A SELECT that reaches its rows by the primary key.
     fn narrow(&mut self) -> (Tree, RowOrder) {
         let from = self.table_source(false);
+        // A column of the result may be called `id`, too.
+        let table = from.sql();
         let items = self.items(2);
         let low = self.rng.i32(0..ID_MAX / 2);
         let key = match self.rng.u8(..3) {
@@ -58,7 +60,7 @@ impl Generator<'_> {
         }
         query = query.optional(" WHERE ", condition);
         let direction = self.pick(&["", " DESC"]);
-        query = query.text(format!(" ORDER BY id{direction}"));
+        query = query.text(format!(" ORDER BY {table}.id{direction}"));
         if self.once_in(3) {
             query = query.optional(" LIMIT ", Tree::leaf(Sort::Word, self.rng.u8(..6).to_string()));
         }

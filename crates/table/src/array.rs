@@ -43,12 +43,20 @@ impl ColumnArray {
     /// # Errors
     /// 53200 if there is no memory.
     pub fn new(layout: CellLayout, nullable: bool) -> Result<ColumnArray> {
+        ColumnArray::expecting(layout, nullable, 0)
+    }
+
+    /// An array of zero (or NULL) cells, into which about so many bytes of long strings will come.
+    ///
+    /// # Errors
+    /// 53200 if there is no memory.
+    pub(crate) fn expecting(layout: CellLayout, nullable: bool, string_bytes: usize) -> Result<ColumnArray> {
         let validity = nullable.then(|| Area::try_zeroed(CellLayout::Bit.bytes(ROWS_PER_BLOCK)));
         Ok(ColumnArray {
             layout,
             values: Area::try_zeroed(layout.bytes(ROWS_PER_BLOCK))?,
             validity: validity.transpose()?,
-            heap: (layout == CellLayout::View).then(|| Arc::new(Heap::new())),
+            heap: (layout == CellLayout::View).then(|| Arc::new(Heap::expecting(string_bytes))),
             garbage_bytes: AtomicUsize::new(0),
         })
     }
@@ -148,6 +156,11 @@ impl ColumnArray {
                 Cell::Bytes(unsafe { heap.bytes((*view >> 64) as u32, (*view >> 96) as u32, length) })
             }
         }
+    }
+
+    /// Bytes of long strings, those included that no cell points to any more.
+    pub(crate) fn string_bytes(&self) -> usize {
+        self.heap.as_ref().map_or(0, |heap| heap.used_bytes())
     }
 
     /// Puts a string that is too long for its view into the heap, to be [stored](Self::store) later; returns its view.

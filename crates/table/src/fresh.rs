@@ -109,20 +109,23 @@ impl Storage {
         self.segments().is_none()
     }
 
-    /// An empty fresh block.
+    /// An empty fresh block; its rows will be much `like` those of another one of the table, if one is given.
     ///
     /// # Errors
     /// 53200 if there is no memory.
-    pub fn fresh_block(&self) -> Result<FreshBlock> {
+    pub fn fresh_block(&self, like: Option<&FreshBlock>) -> Result<FreshBlock> {
         if !self.takes_fresh_blocks() {
             return Err(Error::internal("columns in regions take no fresh blocks"));
         }
         let types = self.types();
-        let array = |&(data_type, nullable): &_| ColumnArray::new(CellLayout::of(data_type), nullable);
+        let array = |(column, &(data_type, nullable)): (usize, &_)| {
+            let string_bytes = like.map_or(0, |like| like.arrays[column].string_bytes());
+            ColumnArray::expecting(CellLayout::of(data_type), nullable, string_bytes)
+        };
         let empty = |&(data_type, _): &_| Zone::covers(data_type).then_some((i64::MAX, i64::MIN));
         Ok(FreshBlock {
             table: self.identity(),
-            arrays: types.iter().map(array).collect::<Result<_>>()?,
+            arrays: types.iter().enumerate().map(array).collect::<Result<_>>()?,
             bounds: types.iter().map(empty).collect(),
             types: types.into(),
             rows: 0,

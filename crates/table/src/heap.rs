@@ -18,6 +18,8 @@ const DOUBLINGS: usize = 12;
 const SLOW_DOUBLING: usize = 32;
 const SLOW_DOUBLINGS: usize = 5;
 const MAX_CHUNKS: usize = 256;
+/// Of what is expected chunks are made up to this size.
+const EXPECTED_CHUNK_BYTES_MAX: usize = 1 << 20;
 
 /// One piece of a heap.
 pub struct Chunk(Area);
@@ -49,6 +51,8 @@ pub(crate) struct Heap {
     /// Chunk in use << 32 | bytes used of it.
     cursor: AtomicU64,
     grow: Mutex<()>,
+    /// How many bytes of strings are likely to come.
+    expected_bytes: usize,
 }
 
 impl Default for Heap {
@@ -60,8 +64,16 @@ impl Default for Heap {
 impl Heap {
     /// An empty heap; allocates its first chunk when it is needed.
     pub(crate) fn new() -> Heap {
+        Heap::expecting(0)
+    }
+
+    /// An empty heap, into which about so many bytes will come: its chunks are as large together, as nearly as powers of two
+    /// are. Without that as much as half of the last one may never be used.
+    pub(crate) fn expecting(bytes: usize) -> Heap {
         let chunks = (0..MAX_CHUNKS).map(|_| OnceLock::new()).collect();
-        Heap { chunks, cursor: AtomicU64::new(0), grow: Mutex::new(()) }
+        // A little more, so that a few longer strings need no further chunk.
+        let expected_bytes = bytes + bytes / 64;
+        Heap { chunks, cursor: AtomicU64::new(0), grow: Mutex::new(()), expected_bytes }
     }
 
     /// The chunks so far, in the order of their numbers.
@@ -119,7 +131,7 @@ impl Heap {
         if number == MAX_CHUNKS {
             return Err(heap_is_full());
         }
-        let chunk = Arc::new(Chunk(Area::try_zeroed(regular_bytes(number).max(needed))?));
+        let chunk = Arc::new(Chunk(Area::try_zeroed(self.next_bytes().max(needed))?));
         assert!(self.chunks[number].set(chunk).is_ok(), "chunks are added under the mutex only");
         // Others may still reserve bytes at the end of the current chunk; they only add to the lower half.
         let mut seen = cursor;
@@ -129,6 +141,22 @@ impl Heap {
             seen = now;
         }
         Ok(())
+    }
+
+    /// How large the next chunk is that no single string needs larger.
+    fn next_bytes(&self) -> usize {
+        let (mut total, mut unexpected) = (0, 0);
+        for chunk in self.chunks() {
+            unexpected += usize::from(total >= self.expected_bytes);
+            total += chunk.bytes();
+        }
+        match self.expected_bytes.checked_sub(total) {
+            None | Some(0) => regular_bytes(unexpected),
+            Some(left) => {
+                let left = left.next_multiple_of(FIRST_CHUNK_BYTES);
+                (1 << left.ilog2()).min(EXPECTED_CHUNK_BYTES_MAX)
+            }
+        }
     }
 
     /// Where a place would be: not to be read from, only to ask for the memory. Takes any place.
@@ -150,7 +178,7 @@ impl Heap {
     }
 }
 
-/// How large a chunk is that no single string needs larger. Memory that is never touched costs nothing.
+/// How large a chunk of a heap is, of those that nothing was expected for. Memory that is never touched costs nothing.
 fn regular_bytes(number: usize) -> usize {
     FIRST_CHUNK_BYTES << (number.min(DOUBLINGS) + (number / SLOW_DOUBLING).min(SLOW_DOUBLINGS))
 }
@@ -185,6 +213,23 @@ mod tests {
             }
         });
         assert!(heap.chunks().count() > 1);
+    }
+
+    #[test]
+    fn chunks_are_as_large_together_as_what_is_expected() {
+        let filled = |expected: usize, bytes: usize| {
+            let heap = Heap::expecting(expected);
+            for _ in 0..bytes / 27 {
+                heap.append(&[7; 27]).expect("there is memory");
+            }
+            heap.chunks().map(|chunk| chunk.bytes()).collect::<Vec<_>>()
+        };
+        const KIB: usize = 1 << 10;
+        assert_eq!(filled(220 * KIB, 220 * KIB), [128, 64, 32].map(|size| size * KIB));
+        assert_eq!(filled(220 * KIB, 230 * KIB), [128, 64, 32, 16].map(|size| size * KIB));
+        assert_eq!(filled(0, 220 * KIB), [16, 32, 64, 128].map(|size| size * KIB));
+        assert_eq!(filled(2500 * KIB, 2500 * KIB), [1024, 1024, 256, 128, 64, 32].map(|size| size * KIB));
+        assert_eq!(filled(1, 20 * KIB), [16, 16].map(|size| size * KIB));
     }
 
     #[test]

@@ -102,7 +102,9 @@ impl Transaction {
         let bytes = storage.row_bytes() * ROWS_PER_BLOCK;
         self.admit(Claim::Large, bytes)?;
         let _ceiling = limit.put_up(Claim::Large);
-        storage.fresh_block().map_err(|error| limit.explain(error))
+        let load = self.load.as_ref().filter(|load| load.table == number);
+        let before = load.and_then(|load| load.blocks.last());
+        storage.fresh_block(before).map_err(|error| limit.explain(error))
     }
 
     fn add_block(&mut self, number: usize, block: FreshBlock) -> Result<()> {

@@ -9,7 +9,8 @@ use super::array_slice::{self, Bounds};
 use super::bind::{Binder, Bound, Typed, elsewhere};
 use super::evaluate::{order, shown};
 use super::notation::SUBSCRIPT;
-use super::types::{common_type, family, is_float};
+use super::operator::is_quoted;
+use super::types::{alternative_type, common_type, family, is_float};
 use super::{Expression, Function, function};
 use ankerdb_engine::{
     Array, ArrayBuilder, ArrayRef, DataType, Error, Interrupt, ListType, Result, SqlState, SystemType, Value,
@@ -20,6 +21,10 @@ use std::cmp::Ordering;
 
 /// Items between two looks at the interrupt.
 const STRIDE: usize = 1024;
+
+/// PostgreSQL's limits of an array.
+const DIMENSIONS_MAX: usize = 6;
+const ITEMS_MAX: u64 = 134_217_727;
 
 /// A function of arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +45,10 @@ pub(crate) enum ArrayFunction {
     Remove,
     Replace,
     ToText,
+    /// An array of one item over and over.
+    Fill,
+    /// The array without its last items.
+    Trim,
     Contains,
     ContainedBy,
     Overlaps,
@@ -62,12 +71,14 @@ enum Taken {
     Item,
     Integer,
     Text,
+    /// An array of integers.
+    Integers,
 }
 
 use Taken as T;
 
 /// The functions that are called by a name, and what they take: the last so many arguments may be left out.
-const CALLS: [(&str, ArrayFunction, &[Taken], usize); 14] = [
+const CALLS: [(&str, ArrayFunction, &[Taken], usize); 16] = [
     ("array_length", F::Length, &[T::List, T::Integer], 0),
     ("array_lower", F::Lower, &[T::List, T::Integer], 0),
     ("array_upper", F::Upper, &[T::List, T::Integer], 0),
@@ -82,6 +93,8 @@ const CALLS: [(&str, ArrayFunction, &[Taken], usize); 14] = [
     ("array_remove", F::Remove, &[T::List, T::Item], 0),
     ("array_replace", F::Replace, &[T::List, T::Item, T::Item], 0),
     ("array_to_string", F::ToText, &[T::List, T::Text, T::Text], 1),
+    ("array_fill", F::Fill, &[T::Item, T::Integers, T::Integers], 1),
+    ("trim_array", F::Trim, &[T::List, T::Integer], 0),
 ];
 
 /// What a function of this name that takes so many arguments takes.
@@ -97,6 +110,63 @@ pub(super) fn list_of(item: &Typed) -> Option<ListType> {
     match item.data_type {
         Some(DataType::System(SystemType::List(list))) if !list.is_vector() => Some(list.unlimited()),
         _ => None,
+    }
+}
+
+/// Whether the function brings its arrays and items to one type (`anycompatiblearray`); others take one type only.
+fn is_compatible(function: ArrayFunction) -> bool {
+    let is_looking = matches!(function, F::Position | F::Positions | F::Remove | F::Replace);
+    is_looking || matches!(function, F::Append | F::Prepend | F::Concatenate)
+}
+
+/// The type of the items that an argument brings.
+fn items_of(item: &Typed, taken: Taken) -> Option<DataType> {
+    match taken {
+        T::List => list_of(item).map(item_type),
+        T::Item => item.data_type,
+        T::Integer | T::Text | T::Integers => None,
+    }
+}
+
+/// What arrays and items of several types become beside each other.
+pub(crate) enum Common {
+    /// They are of one already, or the function does not ask.
+    Same,
+    /// They have nothing in common.
+    Apart,
+    /// This one; for each argument whether it is the array, an item of it, or something else.
+    List(ListType, Vec<Option<bool>>),
+}
+
+/// What the arguments of a call by name, or of the operator `||`, become beside each other.
+pub(crate) fn common_list(name: &str, items: &[Typed]) -> Common {
+    let taken: Option<(_, &[Taken])> = match (name, items) {
+        ("||", [left, right]) => match (list_of(left), list_of(right)) {
+            (Some(_), Some(_)) => Some((F::Concatenate, &[T::List, T::List])),
+            (Some(_), None) if right.data_type.is_some() => Some((F::Append, &[T::List, T::Item])),
+            (None, Some(_)) if left.data_type.is_some() => Some((F::Prepend, &[T::Item, T::List])),
+            _ => None,
+        },
+        _ => by_name(name, items.len()),
+    };
+    let Some((_, taken)) = taken.filter(|(function, _)| is_compatible(*function)) else {
+        return Common::Same;
+    };
+    let types: Vec<DataType> =
+        items.iter().zip(taken).filter_map(|(item, taken)| items_of(item, *taken)).collect();
+    let is_one = types.windows(2).all(|pair| family(pair[0]) == family(pair[1]));
+    if is_one && !items.iter().any(is_quoted) {
+        return Common::Same;
+    }
+    let common = types.into_iter().map(Some).reduce(|left, right| alternative_type(left?, right?));
+    let roles = taken.iter().map(|taken| match taken {
+        T::List => Some(true),
+        T::Item => Some(false),
+        _ => None,
+    });
+    match common.flatten().and_then(ListType::of) {
+        Some(list) => Common::List(list, roles.collect()),
+        None => Common::Apart,
     }
 }
 
@@ -173,9 +243,10 @@ pub(super) fn position(binder: &mut Binder, item: &Typed) -> Bound<Expression> {
 }
 
 /// The type of an item by itself.
-fn item_type(list: ListType) -> DataType {
+pub(crate) fn item_type(list: ListType) -> DataType {
     match list {
         ListType::Numeric => DataType::Number,
+        ListType::Varchar => DataType::ANY_VARCHAR,
         other => other.item_type(),
     }
 }
@@ -186,15 +257,24 @@ pub(super) fn of_type(function: ArrayFunction, arguments: Vec<Expression>, data_
 
 /// The call with arguments of the types that it takes.
 fn typed(binder: &mut Binder, function: ArrayFunction, items: Vec<Typed>, taken: &[Taken]) -> Bound<Typed> {
-    let mut lists = items.iter().zip(taken).filter(|(_, taken)| matches!(taken, T::List));
-    let mut singles = items.iter().zip(taken).filter(|(_, taken)| matches!(taken, T::Item));
-    let of_items = || singles.find_map(|(item, _)| ListType::of(item.data_type?));
-    let Some(list) = lists.clone().find_map(|(item, _)| list_of(item)).or_else(of_items) else {
+    let mut common: Option<DataType> = None;
+    for (item, taken) in items.iter().zip(taken) {
+        common = match (common, items_of(item, *taken)) {
+            (Some(left), Some(right)) if is_compatible(function) => match alternative_type(left, right) {
+                Some(both) => Some(both),
+                None => return elsewhere("arrays of several types"),
+            },
+            (Some(left), Some(right)) if left != right => return elsewhere("arrays of several types"),
+            (left, right) => left.or(right),
+        };
+    }
+    let Some(list) = common.and_then(ListType::of) else {
+        if function == F::Fill && items[0].data_type.is_none() {
+            let message = "could not determine polymorphic type because input has type unknown";
+            return Err(Error::new(SqlState::DatatypeMismatch, message).into());
+        }
         return elsewhere("a function of arrays without one");
     };
-    if !lists.all(|(item, _)| item.data_type.is_none() || list_of(item) == Some(list)) {
-        return elsewhere("arrays of several types");
-    }
     let arguments = items.into_iter().zip(taken).map(|(item, taken)| taken_as(binder, item, *taken, list));
     let arguments = arguments.collect::<Bound<Vec<_>>>()?;
     let itself = DataType::System(SystemType::List(list));
@@ -204,7 +284,7 @@ fn typed(binder: &mut Binder, function: ArrayFunction, items: Vec<Typed>, taken:
         }
         F::Dimensions | F::ToText => DataType::Text,
         F::Subscript | F::Slice(_) | F::Assign | F::AssignSlice(_) => return Err(wrong().into()),
-        F::Append | F::Prepend | F::Concatenate | F::Remove | F::Replace => itself,
+        F::Append | F::Prepend | F::Concatenate | F::Remove | F::Replace | F::Fill | F::Trim => itself,
         F::Positions => DataType::System(SystemType::List(ListType::Integer)),
         F::Contains | F::ContainedBy | F::Overlaps => DataType::Boolean,
     };
@@ -218,10 +298,11 @@ fn taken_as(binder: &mut Binder, item: Typed, taken: Taken, list: ListType) -> B
         T::Item => item_type(list),
         T::Integer => DataType::Integer,
         T::Text => DataType::Text,
+        T::Integers => DataType::System(SystemType::List(ListType::Integer)),
     };
     let Some(known) = item.data_type else { return binder.resolve(item, wanted) };
     let fits = match taken {
-        T::List => true,
+        T::List | T::Integers => list_of(&item).is_some(),
         // Each keeps its own digits.
         T::Item if list == ListType::Numeric => known.is_numeric() && !is_float(known),
         T::Item | T::Integer => {
@@ -232,7 +313,10 @@ fn taken_as(binder: &mut Binder, item: Typed, taken: Taken, list: ListType) -> B
     };
     match (fits, taken) {
         (false, _) => elsewhere("an argument of another type beside an array"),
-        (true, T::List) => Ok(item.expression),
+        (true, T::List | T::Integers) if known == wanted => Ok(item.expression),
+        (true, T::List) if list_of(&item) == Some(list) => Ok(item.expression),
+        (true, T::List) => Ok(Expression::Cast(Box::new(item.expression), wanted)),
+        (true, T::Integers) => elsewhere("dimensions that are no integers"),
         (true, _) => binder.resolve(item, wanted),
     }
 }
@@ -270,6 +354,7 @@ impl ArrayFunction {
                 | F::Remove
                 | F::Replace
                 | F::ToText
+                | F::Fill
                 | F::Assign
                 | F::AssignSlice(_)
         )
@@ -292,6 +377,9 @@ impl ArrayFunction {
             (F::Prepend, [item, array]) => append(array, item, true, result),
             (F::Append, [array, item]) => append(array, item, false, result),
             (F::Concatenate, [Value::Null, other] | [other, Value::Null]) => Ok(other.clone()),
+            (F::Fill, [item, lengths, lowers @ ..]) => {
+                filled(item, lengths, lowers.first(), list_result(result)?, interrupt)
+            }
             (F::Concatenate, [Value::Array(left), Value::Array(right)]) => {
                 concatenate(left.borrow(), right.borrow())
             }
@@ -334,6 +422,7 @@ impl ArrayFunction {
             (F::Positions, [item]) => return positions(array, item, interrupt),
             (F::Remove, [item]) => return without(array, item, interrupt),
             (F::Replace, [old, new]) => return replaced(array, old, new, interrupt),
+            (F::Trim, [Value::Integer(count)]) => return trimmed(array, *count, interrupt),
             (F::ToText, [Value::Null, ..]) => Value::Null,
             (F::ToText, [between, null @ ..]) => return text_of(array, between, null.first(), interrupt),
             (F::Contains, [Value::Array(other)]) => Value::Boolean(all_in(other.borrow(), array, interrupt)?),
@@ -532,6 +621,94 @@ fn replaced(array: ArrayRef<'_>, old: &Value, new: &Value, interrupt: &Interrupt
         push(&mut items, if is_same(&value, old)? { new } else { &value })?;
     }
     let dimensions: Vec<Dimension> = array.dimensions().collect();
+    items.finish_in(&dimensions).map(Value::Array)
+}
+
+/// An array of these lengths, of which every item is this one.
+fn filled(
+    item: &Value,
+    lengths: &Value,
+    lowers: Option<&Value>,
+    list: ListType,
+    interrupt: &Interrupt,
+) -> Result<Value> {
+    let (lengths, lowers) = (numbers_of(lengths)?, lowers.map(numbers_of).transpose()?);
+    if lengths.len() > DIMENSIONS_MAX {
+        let message = format!(
+            "number of array dimensions ({}) exceeds the maximum allowed ({DIMENSIONS_MAX})",
+            lengths.len()
+        );
+        return Err(Error::new(SqlState::ProgramLimitExceeded, message));
+    }
+    if lowers.as_ref().is_some_and(|lowers| lowers.len() != lengths.len()) {
+        let detail = "Low bound array has different size than dimensions array.";
+        return Err(
+            Error::new(SqlState::ArraySubscriptError, "wrong number of array subscripts").with_detail(detail)
+        );
+    }
+    let mut dimensions = Vec::with_capacity(lengths.len());
+    for (at, &length) in lengths.iter().enumerate() {
+        let lower = lowers.as_ref().map_or(1, |lowers| lowers[at]);
+        let too_large = || {
+            let message = format!("array size exceeds the maximum allowed ({ITEMS_MAX})");
+            Error::new(SqlState::ProgramLimitExceeded, message)
+        };
+        dimensions.push(Dimension { length: u32::try_from(length).map_err(|_| too_large())?, lower });
+        let items = dimensions.iter().try_fold(1_u64, |all, next| all.checked_mul(next.length.into()));
+        items.filter(|items| *items <= ITEMS_MAX).ok_or_else(too_large)?;
+    }
+    let count: u64 = dimensions.iter().map(|dimension| u64::from(dimension.length)).product();
+    if dimensions.is_empty() || count == 0 {
+        return Ok(Value::Array(Array::empty(list)));
+    }
+    let mut items = ArrayBuilder::new(list);
+    for nth in 0..count {
+        if nth as usize % STRIDE == STRIDE - 1 {
+            interrupt.check()?;
+        }
+        push(&mut items, item)?;
+    }
+    items.finish_in(&dimensions).map(Value::Array)
+}
+
+/// The items of an array of integers, none of which is NULL.
+fn numbers_of(array: &Value) -> Result<Vec<i32>> {
+    let null = |what| Error::new(SqlState::NullValueNotAllowed, what);
+    let Value::Array(array) = array else {
+        return Err(null("dimension array or low bound array cannot be null"));
+    };
+    if array.borrow().dimensions().len() > 1 {
+        let detail = "Dimension array must be one dimensional.";
+        return Err(
+            Error::new(SqlState::ArraySubscriptError, "wrong number of array subscripts").with_detail(detail)
+        );
+    }
+    let numbers = array.borrow().items().map(|item| match item.to_value() {
+        Value::Integer(number) => Ok(number),
+        _ => Err(null("dimension values cannot be null")),
+    });
+    numbers.collect()
+}
+
+/// The array without so many of its last items.
+fn trimmed(array: ArrayRef<'_>, count: i32, interrupt: &Interrupt) -> Result<Value> {
+    let mut dimensions: Vec<Dimension> = array.dimensions().collect();
+    let length = dimensions.first().map_or(0, |dimension| dimension.length);
+    let left = u32::try_from(count).ok().and_then(|count| length.checked_sub(count)).ok_or_else(|| {
+        let message = format!("number of elements to trim must be between 0 and {length}");
+        Error::new(SqlState::ArraySubscriptError, message)
+    })?;
+    let mut items = ArrayBuilder::new(array.list_type());
+    if left == 0 {
+        return Ok(Value::Array(items.finish()));
+    }
+    let kept = array.len() / length as usize * left as usize;
+    for value in values(array, interrupt).take(kept) {
+        push(&mut items, &value?)?;
+    }
+    // What is left counts from 1, as a slice does.
+    dimensions[0].length = left;
+    dimensions.iter_mut().for_each(|dimension| dimension.lower = 1);
     items.finish_in(&dimensions).map(Value::Array)
 }
 

@@ -126,8 +126,12 @@ fn truth(expression: &Expression, context: &Context) -> Result<Option<bool>> {
             contains(&operand, items, context)?.map(|found| found != *negated)
         }
         Expression::InSubquery(operand, number, negated) => {
-            let operand = evaluate(operand, context)?;
             let rows = context.subqueries.get(*number).map_or(&[][..], Vec::as_slice);
+            // What nothing is compared with is not computed.
+            if rows.is_empty() {
+                return Ok(Some(*negated));
+            }
+            let operand = evaluate(operand, context)?;
             let rows = rows.iter().map(|row| Ok(Cow::Borrowed(row)));
             contains(&operand, rows, context)?.map(|found| found != *negated)
         }

@@ -7,7 +7,7 @@
 mod alternatives;
 mod array;
 mod array_assignment;
-mod array_function;
+pub(crate) mod array_function;
 mod array_slice;
 pub(crate) mod bind;
 pub(crate) mod clause_order;

@@ -7,9 +7,6 @@ use ankerdb_engine::{
 use ankerdb_value::{MAX_NUMERIC_PRECISION, Number, cast, compare, type_by_name};
 use datafusion::sql::sqlparser::ast;
 
-/// `char(n)` of any length: the type to which text is converted before it is compared with a `char` column,
-/// where trailing blanks mean nothing.
-
 /// `bit` of any length: what constants, functions and operators give.
 pub(crate) const ANY_BIT: DataType = DataType::Packed(PackedType::Bit(BitLength::ANY));
 

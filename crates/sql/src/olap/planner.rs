@@ -255,14 +255,8 @@ impl ContextProvider for Names<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        // The library's own of these names change the first one only.
         let folded = unqualified(name).to_ascii_lowercase();
         let name = if unqualified(name) == name { name } else { &folded };
-        let name = match name {
-            "array_remove" => return self.state.scalar_functions().get("array_remove_all").cloned(),
-            "array_replace" => return self.state.scalar_functions().get("array_replace_all").cloned(),
-            name => name,
-        };
         let known = || self.state.scalar_functions().get(name).filter(|_| is_postgres(name)).cloned();
         let found = written::function(name).or_else(|| self.tables.function(name)).or_else(known);
         if found.is_some() || self.is_called(name) {

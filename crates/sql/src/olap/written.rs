@@ -192,6 +192,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
             sets::SUBSCRIPTS => (name, Rough::Integer),
             _ => (name, Rough::Count),
         },
+        other if let Some(known) = of_arrays(other) => known,
         other if let Some((_, _, name)) = quantified::by_name(other) => (name, Rough::Boolean),
         other if let Some(version) = domains::by_call(other) => (&*version.call, Rough::First),
         other => match (Temporal::known_name(other), Math::known_name(other)) {
@@ -201,6 +202,22 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         },
     };
     Some(Written::function(name, result))
+}
+
+/// A function of arrays: the planner's library knows most of them, too, but not what they give for items of several types.
+fn of_arrays(name: &str) -> Option<(&'static str, Rough)> {
+    Some(match name {
+        "array_append" => ("array_append", Rough::Argument),
+        "array_cat" => ("array_cat", Rough::Argument),
+        "array_prepend" => ("array_prepend", Rough::Second),
+        "array_remove" => ("array_remove", Rough::Argument),
+        "array_replace" => ("array_replace", Rough::Argument),
+        "array_position" => ("array_position", Rough::Integer),
+        "array_positions" => ("array_positions", Rough::Integers),
+        "array_fill" => ("array_fill", Rough::ListOfArgument),
+        "trim_array" => ("trim_array", Rough::Argument),
+        _ => return None,
+    })
 }
 
 /// A call of an operator between values of one type.
@@ -230,6 +247,7 @@ fn is_bare(operand: &Expr) -> bool {
 enum Rough {
     Boolean,
     Integer,
+    Integers,
     Count,
     /// The type of the items of the first argument.
     Item,
@@ -291,6 +309,7 @@ impl ScalarUDFImpl for Written {
         Ok(match self.result {
             Rough::Boolean => DataType::Boolean,
             Rough::Integer => DataType::Int32,
+            Rough::Integers => DataType::new_list(DataType::Int32, true),
             Rough::Count => DataType::Int64,
             Rough::Item => match arguments.first() {
                 Some(DataType::List(items)) => items.data_type().clone(),

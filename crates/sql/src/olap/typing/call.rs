@@ -3,8 +3,10 @@
 use super::lists::told_list;
 use super::read::{Operand, Reader, all_typed, is_list_type};
 use super::undefined_function;
+use crate::expression::array_function::{self, Common};
 use crate::expression::bind::type_name;
 use crate::expression::{Expression, Refusal, Typed, fold, function, labels};
+use crate::name::not_supported;
 use crate::olap::arrow::computed_type;
 use crate::olap::error::external;
 use crate::olap::lists;
@@ -22,6 +24,9 @@ impl Reader<'_, '_> {
         name: &str,
         operands: Vec<Operand>,
     ) -> Result<std::result::Result<Operand, Vec<Operand>>> {
+        if matches!(name, "array_fill" | "trim_array") {
+            return Err(external(not_supported(&format!("{name} in an analytical query"))));
+        }
         let is_ours = written::function(name).is_some() && function::is_known(name, operands.len());
         // Functions over arrays are the library's where it has them.
         let takes_values = name.starts_with("concat") || (self.typing.functions)(name).is_none();
@@ -63,6 +68,43 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// The operands of a call of a function of arrays, or of `||`: arrays and items of several types as those of the type that they
+    /// have in common, which the library does not find.
+    ///
+    /// # Errors
+    /// 42883 if they have none.
+    pub(super) fn of_one_type(&mut self, name: &str, operands: Vec<Operand>) -> Result<Vec<Operand>> {
+        if name != "||" && !name.starts_with("array_") {
+            return Ok(operands);
+        }
+        let known = operands.iter().map(|operand| self.as_array(operand.clone()));
+        let Ok(typed) = all_typed(known.collect::<Result<Vec<_>>>()?) else { return Ok(operands) };
+        match array_function::common_list(name, &typed) {
+            Common::Same => Ok(operands),
+            Common::Apart => Err(external(match name {
+                "||" => self.undefined_operator(name, &operands)?,
+                _ => undefined_function(&self.written_call(name, &operands)?),
+            })),
+            Common::List(list, roles) => {
+                let are_all = roles.iter().all(Option::is_some);
+                let each = operands.into_iter().zip(roles).map(|(operand, role)| match (role, operand) {
+                    (Some(true), Operand::Typed(typed)) if typed.data_type.is_none() => {
+                        self.as_list(typed, list)
+                    }
+                    (Some(true), operand) => {
+                        let operand = self.emit(operand)?;
+                        self.list_as(operand, list)
+                    }
+                    (Some(false), operand) => self.emit_as(operand, array_function::item_type(list)),
+                    (None, operand) => self.emit(operand),
+                });
+                let each = each.collect::<Result<Vec<_>>>()?;
+                let each = if are_all { self.with_scales(each)? } else { each };
+                Ok(each.into_iter().map(Operand::Foreign).collect())
+            }
+        }
+    }
+
     /// The call of a function of the library's. `called`: how messages have it.
     pub(super) fn library_call(
         &mut self,
@@ -71,6 +113,7 @@ impl Reader<'_, '_> {
         called: &str,
     ) -> Result<Operand> {
         let name = call.func.name();
+        let operands = self.of_one_type(name, operands)?;
         let told = if name == "make_array" { self.told_of_items(&operands) } else { None };
         let mut arguments = match name {
             // Beside a numeric, they keep their digits.
@@ -79,9 +122,15 @@ impl Reader<'_, '_> {
             }
             _ => operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?,
         };
+        // The library's own of these names change the first item only.
+        let native = match name {
+            "array_remove" => "array_remove_all",
+            "array_replace" => "array_replace_all",
+            name => name,
+        };
         let function = match written::function(name) {
             None => call.func.clone(),
-            Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(called)))?,
+            Some(_) => (self.typing.functions)(native).ok_or_else(|| external(undefined_function(called)))?,
         };
         self.without_labels(name, &mut arguments)?;
         self.with_numbers(name, &mut arguments)?;

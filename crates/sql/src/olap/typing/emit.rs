@@ -318,7 +318,7 @@ impl Emitter<'_> {
             None => DataType::Text,
         };
         let result = match (function, operand) {
-            (Function::Library(_, result), _) => result,
+            (Function::Library(_, result) | Function::Array(_, result), _) => result,
             (Function::Domain(test), _) => test.0.base,
             (Function::Abs, _) => operand,
             (Function::Math(_), _) => DataType::DoublePrecision,

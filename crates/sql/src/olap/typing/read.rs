@@ -386,7 +386,9 @@ impl<'r, 't> Reader<'r, 't> {
                 if !is_concat {
                     self.check_lists(&format!("{op}"), [&left, &right])?;
                 }
-                let mut pair = vec![self.emit(left)?, self.emit(right)?];
+                let pair = vec![left, right];
+                let pair = if is_concat { self.of_one_type("||", pair)? } else { pair };
+                let mut pair = pair.into_iter().map(|side| self.emit(side)).collect::<Result<Vec<_>>>()?;
                 if is_concat {
                     pair = self.with_scales(pair)?;
                 }
