@@ -18,6 +18,7 @@
 
 pub mod access;
 pub mod agreement;
+pub mod audit;
 pub mod block;
 pub mod bytes;
 pub mod chain;

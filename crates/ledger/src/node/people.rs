@@ -140,6 +140,7 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
         connections: folder.connections()?,
         recovery: folder.recovery()?,
         checkpoint_blocks: folder.checkpoint_blocks(),
+        audit_pause: folder.audit_pause()?,
         keys: folder.keys()?,
         others: others.clone(),
         runtime: runtime.handle().clone(),
