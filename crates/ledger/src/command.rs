@@ -230,6 +230,9 @@ pub struct DemoArguments {
     /// After how many blocks each organization makes a checkpoint; 0 makes none
     #[arg(long, default_value_t = 4)]
     checkpoint_blocks: u64,
+    /// Serves an explorer of each organization, and stays until it is interrupted
+    #[arg(long)]
+    explorer: bool,
     /// Over how many connections each organization executes a block
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: u32,
@@ -273,7 +276,10 @@ impl LedgerCommand {
 
     fn try_run(self) -> LedgerResult<()> {
         match self {
-            LedgerCommand::Demo(arguments) => run_demo(&arguments.settings()),
+            LedgerCommand::Demo(arguments) => {
+                let is_explored = arguments.explorer;
+                run_demo(&arguments.settings(), is_explored)
+            }
             LedgerCommand::Init(arguments) => init(&arguments),
             LedgerCommand::Identity(arguments) => identity(&arguments),
             LedgerCommand::Join(arguments) => join_network(&arguments),
@@ -402,6 +408,9 @@ fn print_status(status: &StatusMessage) {
         println!("NO CHECKPOINT: {}", status.checkpoint_failure);
     }
     print_audit(status);
+    if !status.explorer.is_empty() {
+        println!("explorer: {}", status.explorer);
+    }
     let lists = [
         ("suspect table", &status.suspects),
         ("EVIDENCE", &status.evidence),

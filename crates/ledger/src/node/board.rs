@@ -76,6 +76,7 @@ pub(super) struct BoardState {
     audit: Option<AuditStatus>,
     audit_findings: VecDeque<String>,
     audit_failure: String,
+    pub(super) explorer: String,
     evidence: Vec<String>,
     repairs: VecDeque<String>,
     refused: VecDeque<String>,
@@ -134,6 +135,7 @@ impl Board {
             audit: None,
             audit_findings: VecDeque::new(),
             audit_failure: String::new(),
+            explorer: String::new(),
             evidence,
             repairs: VecDeque::new(),
             refused: VecDeque::new(),
@@ -439,6 +441,7 @@ impl Board {
                 audit: state.audit.clone(),
                 audit_findings: state.audit_findings.iter().cloned().collect(),
                 audit_failure: state.audit_failure.clone(),
+                explorer: if is_own { state.explorer.clone() } else { String::new() },
             }
         })
     }

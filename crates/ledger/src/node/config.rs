@@ -61,6 +61,9 @@ pub(super) const CONSTRAINTS_HELP: &str = "
 #
 # How long it waits between two audits in the background, which read all its shared tables (0: there are none):
 # audit_seconds = 300
+#
+# Where a browser reads blocks, members, checkpoints and audits, without a password; without it nowhere:
+# explorer = \"127.0.0.1:7080\"
 ";
 
 /// What a party of a network is.
@@ -141,6 +144,9 @@ pub struct NodeConfig {
     /// Of an organization: the pause between two audits in the background, in seconds, 300 where nothing is said; 0 makes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_seconds: Option<u64>,
+    /// Of an organization: host and port at which its explorer is read in a browser; there is none where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explorer: Option<String>,
     /// The founding document.
     pub founding: PathBuf,
     /// The secret key that it signs with.

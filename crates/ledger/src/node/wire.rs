@@ -357,6 +357,9 @@ pub struct StatusMessage {
     /// Why the last one has not read all tables, or nothing.
     #[prost(string, tag = "19")]
     pub audit_failure: String,
+    /// Where its explorer is read, or nothing; for its own people only.
+    #[prost(string, tag = "20")]
+    pub explorer: String,
 }
 
 /// An audit in the background.
