@@ -12,7 +12,7 @@ use ankerdb_ledger::node::wire::StatusMessage;
 use ankerdb_ledger::server::PrivateServer;
 use products::TestFolder;
 use smallbank::{SMALLBANK, assert_equal_members};
-use started::{ORGANIZATIONS, StartedNetwork, TABLE, command, said, submit};
+use started::{ORGANIZATIONS, StartedNetwork, TABLE, command, said, statement, submit};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -210,6 +210,38 @@ fn a_node_ends_while_an_audit_waits_for_its_database_and_says_so_when_that_was_k
     }
     let is_well = |status: &StatusMessage| is_certified(status, 2) && status.audit_failure.is_empty();
     network.wait_for(at, "audited again", is_well);
+    network.end_and_compare_files();
+}
+
+#[test]
+fn blocks_go_on_while_a_member_compares_its_rows_for_another_one_that_is_repaired() {
+    let Some(network) = start("background-donor", ["state", "state", "state"]) else { return };
+    let bank = network.client("bank");
+    submit(&bank, 3, "CREATE SHARED TABLE note (id bigint PRIMARY KEY)");
+    network.wait_for_equal_heights();
+    for (number, (at, name)) in (4..).step_by(2).zip(ORGANIZATIONS.into_iter().enumerate()) {
+        // The first of the others is the donor, and its database lets nobody read for a while.
+        let donor = usize::from(at == 0);
+        let is_known = |status: &StatusMessage| status.members[donor].height == status.height;
+        network.wait_for(at, "told of the donor's blocks", is_known);
+        let [hold, release] = table_lock(network.servers[donor].name());
+        let mut holder = connect(&network.servers[donor]);
+        holder.run(hold).expect("a lock");
+        change_a_row(&network.servers[at]);
+        network.wait_for(at, "being repaired", |status| status.state.starts_with("repairs tables"));
+        let height = network.status(donor).height;
+        // The database waits for a lock for ten seconds, so none is asked that is behind.
+        for number in [number, number + 1] {
+            let insert = statement(&format!("INSERT INTO note (id) VALUES ({number})"));
+            let done = bank.submit(number, &bank.sign(number, insert), Some(ORGANIZATIONS[donor]), LIMIT);
+            assert!(done.is_ok_and(|done| done.has_succeeded));
+        }
+        let status = network.status(at);
+        assert!(status.height == height && status.repairs.is_empty(), "{name} was repaired: {status:?}");
+        holder.run(release).expect("the lock is gone");
+        network.wait_for(at, "repaired", |status| has_repair(status, "1 differ and were written"));
+        assert_eq!(network.wait_for_equal_heights(), height + 2);
+    }
     network.end_and_compare_files();
 }
 

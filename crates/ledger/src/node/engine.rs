@@ -17,12 +17,16 @@ use super::wire::{
 use crate::audit::{AuditReport, AuditSettings};
 use crate::checkpoint::{CheckpointSettings, checkpoint_folder};
 use crate::consensus::{VoteCount, count_votes};
+use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::member::address::{open_parallel_member, snapshot_opener};
+use crate::member::snapshot::MemberSnapshot;
 use crate::message::OrderedBlock;
 use crate::organization::{Decision, Organization};
-use crate::recovery::{DifferingRow, Donation, Donor, RecoveryClass, RecoveryReport, RowHashes};
+use crate::recovery::{
+    DifferingRow, Donation, Donor, RecoveryClass, RecoveryReport, RowHashes, compare_snapshot,
+};
 use crate::signature::KeyPair;
 use crate::verify::CertifiedBlock;
 use std::collections::BTreeMap;
@@ -30,6 +34,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -169,6 +174,8 @@ pub(super) struct Engine {
     avoided: BTreeMap<usize, (u32, Instant)>,
     /// Tables whose differing rows an audit has named, and that nobody repairs.
     named: Vec<String>,
+    /// The thread that compares rows for another member.
+    donation: Option<JoinHandle<()>>,
 }
 
 impl Engine {
@@ -187,6 +194,7 @@ impl Engine {
             halted: None,
             avoided: BTreeMap::new(),
             named: Vec::new(),
+            donation: None,
         };
         (engine, inbox)
     }
@@ -610,6 +618,8 @@ impl Engine {
         let Some(organization) = &mut self.organization else { return Ok(()) };
         let (board, system) = (self.settings.board.clone(), organization.system().to_owned());
         board.update(|state| state.state = format!("executes blocks again in {system} ({class})"));
+        // It drops tables, which cannot be as long as a snapshot is read.
+        drop(self.donation.take().map(JoinHandle::join));
         self.is_recovering.store(true, Ordering::Release);
         let replayed = organization.recover_by_replay(class, None);
         self.is_recovering.store(false, Ordering::Release);
@@ -736,16 +746,37 @@ impl Engine {
         Ok(self.show_findings(&found?))
     }
 
+    /// Compares the rows that the database has now with those of another member, in a thread of its own: blocks go on
+    /// meanwhile, or a network of which one member is repaired would have no quorum. One comparison at a time.
+    fn donate(&mut self, rows: BTreeMap<String, RowHashes>, answer: oneshot::Sender<LedgerResult<Donation>>) {
+        let (mut snapshot, tables) = match self.open_donation() {
+            Ok(opened) => opened,
+            Err(error) => return drop(answer.send(Err(error))),
+        };
+        self.donation = Some(std::thread::spawn(move || {
+            let _ = answer.send(compare_snapshot(&mut snapshot, &tables, &rows));
+        }));
+    }
+
+    fn open_donation(&self) -> LedgerResult<(MemberSnapshot, BTreeMap<String, SharedTable>)> {
+        let missing = |reason: &str| Err(LedgerError::Missing(reason.into()));
+        if self.donation.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return missing("it compares rows for another member just now; ask another one");
+        }
+        let Some(organization) = self.organization.as_ref().filter(|own| own.is_sound()) else {
+            return missing("its own tables are not certified now");
+        };
+        let snapshot = snapshot_opener(&self.settings.database)?()?;
+        if snapshot.height() != organization.chain().height {
+            return missing("its database has another block than its file");
+        }
+        Ok((snapshot, organization.chain().tables.clone()))
+    }
+
     fn answer_requests(&mut self) {
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                EngineRequest::Compare(rows, answer) => {
-                    let compared = match &mut self.organization {
-                        Some(organization) if organization.is_sound() => organization.compare(&rows),
-                        _ => Err(LedgerError::Missing("its own tables are not certified now".into())),
-                    };
-                    let _ = answer.send(compared);
-                }
+                EngineRequest::Compare(rows, answer) => self.donate(rows, answer),
                 EngineRequest::Audit { is_repair, class, answer } => {
                     let _ = answer.send(self.audit_for_people(is_repair, class));
                 }
