@@ -1,21 +1,32 @@
-//! How long a member takes to come back by each recovery class, and what a checkpoint costs: Smallbank over all three products.
+//! How long a member takes to come back by each recovery class, and what checkpoints and audits in the background cost:
+//! Smallbank over all three products.
 //!
-//! `cargo run --release -p ankerdb-ledger --example recoveries -- [USERS] [BEFORE] [AFTER] [TRANSACTIONS]`, with the command
+//! `cargo run --release -p ankerdb-ledger --example recoveries -- [USERS] [BEFORE] [AFTER] [TRANSACTIONS] [CLASS,CLASS...]`, with the command
 //! `ankerdb` in the search path or named by `LEDGER_ANKERDB`. BEFORE blocks of TRANSACTIONS are between the load and the only
-//! checkpoint, AFTER behind it. Signatures are verified and votes counted as ever.
+//! checkpoint, AFTER behind it. All classes that recover are measured where none are named. Signatures are verified and votes counted as ever.
 
+use ankerdb_ledger::audit::{AuditReport, AuditSettings};
 use ankerdb_ledger::checkpoint::{CheckpointSettings, checkpoint_folder};
 use ankerdb_ledger::demo::{DemoNetwork, DemoSettings, find_products};
 use ankerdb_ledger::error::{LedgerError, LedgerResult};
 use ankerdb_ledger::recovery::RecoveryClass;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The block that loads the bank is the third one.
 const LOADED: u64 = 3;
 
+/// No audit but the one that is measured.
+const NEVER: Duration = Duration::from_secs(1 << 20);
+
 fn number(at: usize, default: u64) -> u64 {
     std::env::args().nth(at).and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn is_measured(class: RecoveryClass) -> bool {
+    let named = std::env::args().nth(5);
+    let is_named = named.is_none_or(|words| words.split(',').any(|word| word == class.to_string()));
+    is_named && class != RecoveryClass::None
 }
 
 fn main() -> LedgerResult<()> {
@@ -52,6 +63,30 @@ fn run_blocks(demo: &mut DemoNetwork, blocks: u64, size: usize) -> LedgerResult<
     Ok(())
 }
 
+/// Corrupts a row, and measures until an audit in the background has found it.
+fn measure_audit(demo: &mut DemoNetwork, at: usize) -> LedgerResult<()> {
+    demo.tamper(at, "UPDATE savings SET balance = balance + 1 WHERE customer = 7", false)?;
+    let (name, open_snapshot) = (demo.servers[at].name(), demo.servers[at].snapshot_opener());
+    let organization = &mut demo.network.organizations[at];
+    organization.keep_audits(AuditSettings { pause: Duration::ZERO, open_snapshot });
+    let started = Instant::now();
+    let mut ended = organization.audit_in_background();
+    let begun = started.elapsed();
+    while ended.is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+        ended = organization.audit_in_background();
+    }
+    let Some(found) = ended else { return Ok(()) };
+    let AuditReport { rows, took, differing, .. } = found?;
+    println!(
+        "{name} audit: begun in {begun:?}, {rows} rows read in {:.2} s, found {differing:?}",
+        took.as_secs_f64()
+    );
+    organization
+        .keep_audits(AuditSettings { pause: NEVER, open_snapshot: demo.servers[at].snapshot_opener() });
+    Ok(())
+}
+
 fn measure(demo: &mut DemoNetwork, before: u64, after: u64, size: usize) -> LedgerResult<()> {
     demo.load()?;
     run_blocks(demo, before, size)?;
@@ -79,7 +114,8 @@ fn measure(demo: &mut DemoNetwork, before: u64, after: u64, size: usize) -> Ledg
     }
     run_blocks(demo, after, size)?;
     for at in 0..3 {
-        for class in RecoveryClass::ALL.into_iter().filter(|class| *class != RecoveryClass::None) {
+        measure_audit(demo, at)?;
+        for class in RecoveryClass::ALL.into_iter().filter(|class| is_measured(*class)) {
             demo.tamper(at, "UPDATE savings SET balance = balance + 1 WHERE customer = 7", false)?;
             demo.network.recovery = class;
             let started = Instant::now();

@@ -12,7 +12,7 @@ use crate::node::init::{
     FoundedOrganization, Founding, NetworkTerms, PUBLIC_FILE, join, make_identity, ordering_name,
 };
 use crate::node::people::{self, LedgerClient};
-use crate::node::wire::{FindingsMessage, StatusMessage};
+use crate::node::wire::{AuditStatus, FindingsMessage, StatusMessage};
 use crate::organization::scan_states;
 use crate::proof::{TransactionName, check, prove};
 use crate::recovery::RecoveryClass;
@@ -20,7 +20,7 @@ use crate::signers::SignerTables;
 use crate::verify::{verify_file, visit_blocks};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The exit code of a command that needs what is not installed.
 const SKIPPED: u8 = 3;
@@ -230,6 +230,9 @@ pub struct DemoArguments {
     /// After how many blocks each organization makes a checkpoint; 0 makes none
     #[arg(long, default_value_t = 4)]
     checkpoint_blocks: u64,
+    /// Serves an explorer of each organization, and stays until it is interrupted
+    #[arg(long)]
+    explorer: bool,
     /// Over how many connections each organization executes a block
     #[arg(long, default_value_t = CONNECTIONS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: u32,
@@ -273,7 +276,10 @@ impl LedgerCommand {
 
     fn try_run(self) -> LedgerResult<()> {
         match self {
-            LedgerCommand::Demo(arguments) => run_demo(&arguments.settings()),
+            LedgerCommand::Demo(arguments) => {
+                let is_explored = arguments.explorer;
+                run_demo(&arguments.settings(), is_explored)
+            }
             LedgerCommand::Init(arguments) => init(&arguments),
             LedgerCommand::Identity(arguments) => identity(&arguments),
             LedgerCommand::Join(arguments) => join_network(&arguments),
@@ -401,6 +407,10 @@ fn print_status(status: &StatusMessage) {
     if !status.checkpoint_failure.is_empty() {
         println!("NO CHECKPOINT: {}", status.checkpoint_failure);
     }
+    print_audit(status);
+    if !status.explorer.is_empty() {
+        println!("explorer: {}", status.explorer);
+    }
     let lists = [
         ("suspect table", &status.suspects),
         ("EVIDENCE", &status.evidence),
@@ -416,6 +426,23 @@ fn print_status(status: &StatusMessage) {
     if !status.stuck.is_empty() {
         println!("NO PROGRESS: {}", status.stuck);
     }
+}
+
+/// The last audit in the background.
+fn print_audit(status: &StatusMessage) {
+    if let Some(AuditStatus { height, ended_at, took_ms, rows, differing }) = &status.audit {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let ago = now.as_secs().saturating_sub(*ended_at);
+        let found = match differing.is_empty() {
+            true => "all tables were what it certifies".to_owned(),
+            false => format!("what it does NOT certify in {}", differing.join(", ")),
+        };
+        println!("audit of block {height}, {ago} s ago: {rows} rows read in {took_ms} ms, {found}");
+    }
+    if !status.audit_failure.is_empty() {
+        println!("NO AUDIT: {}", status.audit_failure);
+    }
+    status.audit_findings.iter().for_each(|line| println!("found by an audit: {line}"));
 }
 
 /// Compares the network of a file with the one that the user trusts.

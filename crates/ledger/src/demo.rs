@@ -2,6 +2,7 @@
 //! one database is corrupted behind the ledger's back, and that is found, repaired, and proved from the ledger file.
 
 use crate::checkpoint::{CheckpointSettings, checkpoint_folder};
+use crate::demo_explorer::DemoExplorers;
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::{Genesis, Identity};
 use crate::member::Member;
@@ -60,6 +61,7 @@ pub struct DemoNetwork {
     seeds: Vec<[u8; 32]>,
     connections: usize,
     checkpoint_blocks: u64,
+    explorers: Option<DemoExplorers>,
 }
 
 /// All three products.
@@ -111,7 +113,16 @@ impl DemoNetwork {
         let client = SmallbankClient::new(client, genesis.network(), settings.users, settings.zipf, 1);
         let network = LedgerNetwork::new(organizations, ordering, settings.recovery);
         let DemoSettings { connections, checkpoint_blocks, .. } = *settings;
-        Ok(DemoNetwork { servers, network, client, seeds, connections, checkpoint_blocks })
+        Ok(DemoNetwork { servers, network, client, seeds, connections, checkpoint_blocks, explorers: None })
+    }
+
+    /// Commits proposals as the next block, and tells explorers of it.
+    fn commit(&mut self, proposals: Vec<Vec<u8>>) -> LedgerResult<BlockReport> {
+        let report = self.network.commit_block(proposals)?;
+        if let Some(explorers) = &self.explorers {
+            explorers.note(&mut self.network, Some(&report));
+        }
+        Ok(report)
     }
 
     /// Makes Smallbank's tables and fills them. Returns what became of the blocks.
@@ -122,10 +133,10 @@ impl DemoNetwork {
         let mut reports = Vec::new();
         for definition in DEFINITIONS {
             let proposal = self.client.propose(&[(definition, &[])]);
-            reports.push(self.network.commit_block(vec![proposal])?);
+            reports.push(self.commit(vec![proposal])?);
         }
         let load = self.client.load();
-        reports.push(self.network.commit_block(load)?);
+        reports.push(self.commit(load)?);
         Ok(reports)
     }
 
@@ -235,11 +246,12 @@ fn timed<T>(work: impl FnOnce() -> LedgerResult<T>) -> LedgerResult<(T, Duration
     work().map(|done| (done, started.elapsed()))
 }
 
-/// Runs a demonstration and prints it.
+/// Runs a demonstration and prints it. If `is_explored` there is an explorer of each organization, and it stays until it is
+/// interrupted.
 ///
 /// # Errors
 /// [`LedgerError::Missing`] with what has to be installed; others if something is not as it should be.
-pub fn run_demo(settings: &DemoSettings) -> LedgerResult<()> {
+pub fn run_demo(settings: &DemoSettings, is_explored: bool) -> LedgerResult<()> {
     let products = find_products(settings.ankerdb.as_deref())?;
     let corrupted =
         products.iter().position(|product| product.name().eq_ignore_ascii_case(&settings.corrupt));
@@ -266,6 +278,9 @@ pub fn run_demo(settings: &DemoSettings) -> LedgerResult<()> {
             organization.system()
         );
     }
+    if is_explored {
+        start_explorers(&mut demo)?;
+    }
     println!("\nSmallbank with {} users:", settings.users);
     let (reports, took) = timed(|| demo.load())?;
     reports.iter().for_each(|report| print_block(report, took / reports.len() as u32));
@@ -280,14 +295,28 @@ pub fn run_demo(settings: &DemoSettings) -> LedgerResult<()> {
     corrupt_cold_row(&mut demo, settings, corrupted)?;
     verify_files(&demo, settings)?;
     prove_and_forge(&demo, settings)?;
+    if let Some(explorers) = &demo.explorers {
+        println!("\nThe explorers stay until this command is interrupted.");
+        explorers.wait();
+    }
     println!("\nThe ledger files stay in {}; the databases end.", settings.folder.display());
+    Ok(())
+}
+
+fn start_explorers(demo: &mut DemoNetwork) -> LedgerResult<()> {
+    let explorers = DemoExplorers::start(&mut demo.network)?;
+    println!("  what they have is shown in a browser:");
+    for (organization, address) in demo.network.organizations.iter().zip(&explorers.addresses) {
+        println!("  {:<11} explorer at http://{address}/", organization.name());
+    }
+    demo.explorers = Some(explorers);
     Ok(())
 }
 
 fn run_blocks(demo: &mut DemoNetwork, settings: &DemoSettings) -> LedgerResult<()> {
     for _ in 0..settings.blocks {
         let batch = demo.client.batch(settings.block_size);
-        let (report, took) = timed(|| demo.network.commit_block(batch))?;
+        let (report, took) = timed(|| demo.commit(batch))?;
         print_block(&report, took);
     }
     Ok(())
@@ -300,7 +329,7 @@ fn corrupt_hot_row(demo: &mut DemoNetwork, settings: &DemoSettings, corrupted: u
     demo.tamper(corrupted, sql, false)?;
     for _ in 0..BLOCKS_UNTIL_FOUND_MAX {
         let batch = demo.client.batch(settings.block_size);
-        let (report, took) = timed(|| demo.network.commit_block(batch))?;
+        let (report, took) = timed(|| demo.commit(batch))?;
         print_block(&report, took);
         if report.outvoted.iter().any(|member| member.name == name) {
             println!(
@@ -352,7 +381,7 @@ fn corrupt_cold_row(demo: &mut DemoNetwork, settings: &DemoSettings, corrupted: 
         "UPDATE savings SET balance = balance + 1 WHERE customer = $1",
         &[LedgerValue::Integer(user as i64)],
     )]);
-    let (report, took) = timed(|| demo.network.commit_block(vec![proposal]))?;
+    let (report, took) = timed(|| demo.commit(vec![proposal]))?;
     print_block(&report, took);
     Ok(())
 }

@@ -241,3 +241,51 @@ impl LedgerFile {
         &self.path
     }
 }
+
+/// Reads records of a file at places that are known, while others may be appended to it.
+#[derive(Debug)]
+pub struct LedgerFileReader {
+    path: PathBuf,
+    file: File,
+    network: LedgerHash,
+}
+
+impl LedgerFileReader {
+    /// The place of the first record.
+    pub const FIRST_PLACE: u64 = HEADER_BYTES;
+
+    /// Opens a file to read in it.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] if it is no ledger file.
+    pub fn open(path: &Path) -> LedgerResult<LedgerFileReader> {
+        let mut file = File::open(path).map_err(|error| LedgerError::file(path, error))?;
+        let network = read_file_header(&mut file, path)?;
+        Ok(LedgerFileReader { path: path.to_owned(), file, network })
+    }
+
+    fn header_at(&self, place: u64) -> Option<(RecordKind, u32, u32)> {
+        let mut header = [0; RECORD_HEADER_BYTES];
+        self.file.read_exact_at(&mut header, place).ok()?;
+        read_header(&header, place, &self.network)
+    }
+
+    /// The kind of the record at a place, and the place behind it; nothing if none begins there. Its payload is not read.
+    pub fn kind_at(&self, place: u64) -> Option<(RecordKind, u64)> {
+        let (kind, bytes, _) = self.header_at(place)?;
+        Some((kind, place + RECORD_HEADER_BYTES as u64 + u64::from(bytes)))
+    }
+
+    /// The payload of the record at a place.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] if there is none, or it is damaged.
+    pub fn payload_at(&self, place: u64) -> LedgerResult<Vec<u8>> {
+        let wrong = || LedgerError::file(&self.path, format!("no whole record is at byte {place}"));
+        let (_, bytes, sum) = self.header_at(place).ok_or_else(wrong)?;
+        let mut payload = vec![0; bytes as usize];
+        let read = self.file.read_exact_at(&mut payload, place + RECORD_HEADER_BYTES as u64);
+        read.map_err(|_| wrong())?;
+        if crc32c::crc32c(&payload) == sum { Ok(payload) } else { Err(wrong()) }
+    }
+}

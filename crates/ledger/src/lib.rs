@@ -18,7 +18,9 @@
 
 pub mod access;
 pub mod agreement;
+pub mod audit;
 pub mod block;
+pub mod block_index;
 pub mod bytes;
 pub mod chain;
 pub mod change;
@@ -28,6 +30,7 @@ pub mod consensus;
 pub mod constraint;
 pub mod definition;
 pub mod demo;
+mod demo_explorer;
 pub mod error;
 pub mod file;
 pub mod fingerprint;

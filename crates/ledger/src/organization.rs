@@ -9,6 +9,7 @@
 //! The file is ahead of the database, by one block at most, so a stop at any moment loses nothing: what the file has and the
 //! database has not is executed again when the organization starts.
 
+use crate::audit::{AuditReport, AuditSettings, Audits};
 use crate::block::{BlockHeader, LedgerBlock, SuccessBits, leaves};
 use crate::bytes::CanonicalWriter;
 use crate::chain::{CheckedOrder, CheckedTransaction, LedgerChain};
@@ -87,6 +88,7 @@ pub struct Organization {
     executed: Option<ExecutedBlock>,
     last: Option<ExecutedBlock>,
     pub(crate) checkpoints: Option<Checkpoints>,
+    pub(crate) audits: Option<Audits>,
     /// Tables that were not what the ledger says when the organization started.
     pub suspects: Vec<String>,
 }
@@ -145,6 +147,7 @@ impl Organization {
             executed: None,
             last: None,
             checkpoints: None,
+            audits: None,
             suspects: Vec::new(),
             chain,
         };
@@ -190,6 +193,29 @@ impl Organization {
     /// Its checkpoints, if it makes some.
     pub fn checkpoints(&mut self) -> Option<&mut Checkpoints> {
         self.checkpoints.as_mut()
+    }
+
+    /// Reads its tables in the background from now on.
+    pub fn keep_audits(&mut self, settings: AuditSettings) {
+        self.audits = Some(Audits::new(settings));
+    }
+
+    /// Its audits in the background, if there are some.
+    pub fn audits(&self) -> Option<&Audits> {
+        self.audits.as_ref()
+    }
+
+    /// What an audit in the background has found since the last call, if it has ended; otherwise begins one if one is due. For
+    /// the thread that executes blocks, between two of them or while one is open. While the tables are known not to be what
+    /// the last block certifies there is nothing to find.
+    pub fn audit_in_background(&mut self) -> Option<LedgerResult<AuditReport>> {
+        let is_sound = self.is_sound() && self.chain.state.is_some();
+        let audits = self.audits.as_mut()?;
+        if let Some(ended) = audits.ended() {
+            return Some(ended);
+        }
+        let begun = if is_sound { audits.begin(self.chain.height, &self.states) } else { Ok(()) };
+        begun.err().map(Err)
     }
 
     /// The shared tables.

@@ -9,12 +9,14 @@ use crate::chain::{CheckedOrder, LedgerChain};
 use crate::change::{TableStates, show_key};
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
+use crate::fingerprint::Fingerprint;
 use crate::hash::LedgerHash;
 use crate::member::Member;
+use crate::member::snapshot::MemberSnapshot;
 use crate::organization::{Organization, scan_states};
-use crate::value::{Content, show_content};
+use crate::value::{Content, row_hash, show_content};
 use crate::verify::{CertifiedBlock, visit_blocks};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// How a member whose tables are not what the others have comes back: the six classes of Table 4.1, by what they need.
@@ -97,6 +99,19 @@ pub struct RepairedRow {
     pub is: String,
 }
 
+/// A row that is not what the ledger certifies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DifferingRow {
+    /// Of which table.
+    pub table: String,
+    /// Its key, for people.
+    pub key: String,
+    /// What it is.
+    pub is: String,
+    /// What is certified.
+    pub certified: String,
+}
+
 /// What a recovery has done.
 #[derive(Debug, Clone, Default)]
 pub struct RecoveryReport {
@@ -155,6 +170,11 @@ fn differences(own: &[(Vec<u8>, LedgerHash)], others: &[(Vec<u8>, LedgerHash)]) 
     }
     let differing = rows.iter().filter(|(_, (own, other))| own != other);
     (rows.len(), differing.map(|(key, _)| key.to_vec()).collect())
+}
+
+fn rows_by_key(table: &SharedTable, rows: &[Vec<Content>]) -> BTreeMap<Vec<u8>, Vec<Content>> {
+    let fits = rows.iter().filter(|row| row.len() == table.columns.len());
+    fits.map(|row| (table.key_bytes(row), row.clone())).collect()
 }
 
 fn show_row(rows: &BTreeMap<Vec<u8>, Vec<Content>>, key: &[u8]) -> String {
@@ -234,6 +254,39 @@ impl Donor for Organization {
     }
 }
 
+/// Compares the rows of a donor's snapshot with those of another member, as [`Donor::compare`] does: for a thread beside the one
+/// that executes blocks. Tables that differ are read twice; keys and hashes of one table are in memory, and rows that differ.
+///
+/// # Errors
+/// [`LedgerError::Database`].
+pub fn compare_snapshot(
+    snapshot: &mut MemberSnapshot,
+    tables: &BTreeMap<String, SharedTable>,
+    others: &BTreeMap<String, RowHashes>,
+) -> LedgerResult<Donation> {
+    let mut donated = Vec::new();
+    for table in tables.values() {
+        let mut own = Vec::new();
+        snapshot.visit_rows(table, &mut |row| {
+            own.push((table.key_bytes(&row), row_hash(&row)));
+            Ok(())
+        })?;
+        let others = others.get(&table.name).map_or(&[][..], Vec::as_slice);
+        let (compared, keys) = differences(others, &own);
+        drop(own);
+        let mut rows = Vec::new();
+        if !keys.is_empty() {
+            let wanted: BTreeSet<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            snapshot.visit_rows(table, &mut |row| {
+                rows.extend(Some(row).filter(|row| wanted.contains(&table.key_bytes(row)[..])));
+                Ok(())
+            })?;
+        }
+        donated.push(DonatedRows { table: table.name.clone(), compared, keys, rows });
+    }
+    Ok(Donation { height: snapshot.height(), tables: donated })
+}
+
 /// Makes the rows of one table those of the donor, inside of an open block.
 fn repair_table(
     own: &mut dyn Member,
@@ -249,10 +302,7 @@ fn repair_table(
     if rows.iter().any(|row| row.len() != table.columns.len()) {
         return Err(LedgerError::Malformed(format!("a row for \"{}\" has other columns", table.name)));
     }
-    let by_key = |rows: &[Vec<Content>]| {
-        rows.iter().map(|row| (table.key_bytes(row), row.clone())).collect::<BTreeMap<_, _>>()
-    };
-    let (was, is) = (by_key(&own.read(table, keys)?), by_key(rows));
+    let (was, is) = (rows_by_key(table, &own.read(table, keys)?), rows_by_key(table, rows));
     own.repair(table, keys, rows)?;
     for key in keys {
         report.repaired.push(RepairedRow {
@@ -331,6 +381,48 @@ impl Organization {
         Ok(found)
     }
 
+    /// The rows that are not what the last block certifies, by comparing them with those of a donor that has as many blocks.
+    /// Nothing is changed, and the donor is not trusted: with its rows in their place the tables add up to what the blocks have
+    /// made of them. Reads all rows; an open block is rolled back.
+    ///
+    /// # Errors
+    /// [`LedgerError::Missing`] if the donor has another block, [`LedgerError::Untrusted`] if its rows do not add up;
+    /// [`LedgerError::Database`], and what the donor says.
+    pub fn differing_rows(&mut self, donor: &mut dyn Donor) -> LedgerResult<Vec<DifferingRow>> {
+        self.abandon();
+        let own_rows = self.row_hashes()?;
+        let donated = donor.compare(&own_rows)?;
+        if donated.height != self.chain.height {
+            let (theirs, own) = (donated.height, self.chain.height);
+            return Err(LedgerError::Missing(format!("{} has {theirs} blocks, and not {own}", donor.name())));
+        }
+        let mut found = Vec::new();
+        for table in self.chain.tables.values() {
+            let mut fingerprint = Fingerprint::default();
+            own_rows.get(&table.name).into_iter().flatten().for_each(|(_, row)| fingerprint.add(row));
+            let donated = donated.tables.iter().filter(|donated| donated.table == table.name);
+            for DonatedRows { keys, rows, .. } in donated.filter(|donated| !donated.keys.is_empty()) {
+                let (is, certified) =
+                    (rows_by_key(table, &self.member.read(table, keys)?), rows_by_key(table, rows));
+                keys.iter().filter_map(|key| is.get(key)).for_each(|row| fingerprint.remove(&row_hash(row)));
+                keys.iter()
+                    .filter_map(|key| certified.get(key))
+                    .for_each(|row| fingerprint.add(&row_hash(row)));
+                found.extend(keys.iter().map(|key| DifferingRow {
+                    table: table.name.clone(),
+                    key: show_key(key, Some(table)),
+                    is: show_row(&is, key),
+                    certified: show_row(&certified, key),
+                }));
+            }
+            if self.states.fingerprints.get(&table.name) != Some(&fingerprint) {
+                let reason = format!("the rows of {} in \"{}\" are not certified", donor.name(), table.name);
+                return Err(LedgerError::Untrusted(reason));
+            }
+        }
+        Ok(found)
+    }
+
     /// Takes over the blocks that it has not, and the state after them, from a donor that has them. Without such blocks it
     /// repairs the rows that differ from what the last one certifies.
     ///
@@ -338,6 +430,7 @@ impl Organization {
     /// [`LedgerError::Untrusted`] if the donor's blocks are not certified or its rows are not what they certify: nothing has
     /// changed then. [`LedgerError::Database`], [`LedgerError::File`].
     pub fn recover_from_state(&mut self, donor: &mut dyn Donor) -> LedgerResult<RecoveryReport> {
+        self.audits.iter_mut().for_each(|audits| audits.give_up(false));
         self.gather_open_block()?;
         let own_rows = self.row_hashes()?;
         let donated = donor.compare(&own_rows)?;

@@ -213,6 +213,7 @@ impl Organization {
         }
         self.abandon();
         self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.cancel());
+        self.audits.iter_mut().for_each(|audits| audits.give_up(true));
         let mut missing = MissingBlocks::default();
         if let Some(donor) = donor {
             missing.fetch(&mut self.chain.clone(), donor, u64::MAX)?;

@@ -2,12 +2,13 @@
 //! and passed over; what a stop leaves. Each test starts its own PostgreSQL, MariaDB and AnKerDB.
 
 mod products;
+mod smallbank;
 
 use ankerdb_ledger::bytes::{CanonicalReader, CanonicalWriter};
 use ankerdb_ledger::change::RowChange;
 use ankerdb_ledger::checkpoint::{CHECKPOINTS_KEPT, MadeCheckpoint, checkpoint_folder, find_checkpoints};
 use ankerdb_ledger::definition::SharedTable;
-use ankerdb_ledger::demo::{DemoNetwork, DemoSettings};
+use ankerdb_ledger::demo::DemoNetwork;
 use ankerdb_ledger::error::{LedgerError, LedgerResult};
 use ankerdb_ledger::fingerprint::Fingerprint;
 use ankerdb_ledger::hash::LedgerHash;
@@ -17,8 +18,9 @@ use ankerdb_ledger::recovery::{RecoveryClass, RecoveryReport};
 use ankerdb_ledger::smallbank::SmallbankClient;
 use ankerdb_ledger::statement::PortableStatement;
 use ankerdb_ledger::value::{Content, LedgerValue, decode_row, encode_row, row_hash};
-use ankerdb_ledger::verify::{verify_file, visit_blocks};
-use products::{TestFolder, products};
+use ankerdb_ledger::verify::visit_blocks;
+use products::TestFolder;
+use smallbank::{SMALLBANK, Smallbank, assert_equal_members};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -30,27 +32,10 @@ const BLOCKS_PER_CHECKPOINT: u64 = 2;
 const GOODS: &str = "CREATE SHARED TABLE goods (id integer, part varchar(8), is_sold boolean, weight numeric(12, 3), \
      note text, picture bytea, made date, sold_at timestamp, count smallint, PRIMARY KEY (part, id))";
 
-/// A loaded Smallbank over all three products, or nothing if one is missing.
-fn smallbank(folder: &TestFolder, recovery: RecoveryClass) -> Option<DemoNetwork> {
-    let products = products();
-    if products.len() < 3 {
-        return None;
-    }
-    let settings = DemoSettings {
-        folder: folder.path.clone(),
-        ankerdb: None,
-        quorum: 2,
-        users: USERS,
-        block_size: BLOCK,
-        blocks: 0,
-        zipf: 0.0,
-        corrupt: String::new(),
-        recovery,
-        checkpoint_blocks: BLOCKS_PER_CHECKPOINT,
-        connections: 3,
-    };
-    let mut demo = DemoNetwork::start(&products, &settings).expect("a network");
-    demo.load().expect("a load");
+/// A loaded Smallbank with rows of all types beside it, and a checkpoint every two blocks; or nothing if a product is missing.
+fn smallbank_and_goods(folder: &TestFolder, recovery: RecoveryClass) -> Option<DemoNetwork> {
+    let checkpoint_blocks = BLOCKS_PER_CHECKPOINT;
+    let mut demo = Smallbank { users: USERS, recovery, checkpoint_blocks, ..SMALLBANK }.start(folder)?;
     let goods = demo.client.propose(&[(GOODS, &[])]);
     demo.network.commit_block(vec![goods]).expect("a quorum");
     let picture =
@@ -84,17 +69,6 @@ fn run_blocks(demo: &mut DemoNetwork, count: usize) {
     }
 }
 
-/// All members have one head, their files say so, and their tables are what it certifies.
-fn assert_equal_members(demo: &mut DemoNetwork) {
-    let head = demo.network.organizations[0].chain().head;
-    for organization in &mut demo.network.organizations {
-        assert_eq!(organization.chain().head, head, "{}", organization.name());
-        assert_eq!(organization.audit().expect("tables"), Vec::<String>::new(), "{}", organization.name());
-        let (found, end) = verify_file(organization.path()).expect("a file that verifies");
-        assert_eq!((found.chain().expect("a chain").head, end.torn_bytes), (head, 0));
-    }
-}
-
 fn checkpoints_of(demo: &DemoNetwork, at: usize) -> Vec<(u64, PathBuf)> {
     find_checkpoints(&checkpoint_folder(demo.network.organizations[at].path()))
 }
@@ -122,7 +96,7 @@ fn corrupt(demo: &mut DemoNetwork, at: usize) {
 #[test]
 fn each_class_brings_a_corrupted_member_to_the_state_of_the_others_in_every_product() {
     let folder = TestFolder::new("classes");
-    let Some(mut demo) = smallbank(&folder, RecoveryClass::None) else { return };
+    let Some(mut demo) = smallbank_and_goods(&folder, RecoveryClass::None) else { return };
     run_blocks(&mut demo, 4);
     let (height, newest) = (demo.network.height(), 8);
     assert_eq!(height, 9);
@@ -153,7 +127,7 @@ fn each_class_brings_a_corrupted_member_to_the_state_of_the_others_in_every_prod
 #[test]
 fn a_member_that_was_outvoted_comes_back_from_its_checkpoint_and_takes_over_the_block() {
     let folder = TestFolder::new("outvoted");
-    let Some(mut demo) = smallbank(&folder, RecoveryClass::PartialReplay) else { return };
+    let Some(mut demo) = smallbank_and_goods(&folder, RecoveryClass::PartialReplay) else { return };
     for (at, class) in [
         (0, RecoveryClass::PartialReplay),
         (1, RecoveryClass::OptimizedPartialReplay),
@@ -176,7 +150,7 @@ fn a_member_that_was_outvoted_comes_back_from_its_checkpoint_and_takes_over_the_
 #[test]
 fn three_checkpoints_are_kept_and_what_a_stop_leaves_of_another_one_is_harmless() {
     let folder = TestFolder::new("kept");
-    let Some(mut demo) = smallbank(&folder, RecoveryClass::PartialReplay) else { return };
+    let Some(mut demo) = smallbank_and_goods(&folder, RecoveryClass::PartialReplay) else { return };
     run_blocks(&mut demo, 6);
     for at in 0..3 {
         let heights: Vec<u64> = checkpoints_of(&demo, at).into_iter().map(|(height, _)| height).collect();
@@ -216,7 +190,7 @@ fn table_lock(product: &str) -> [&'static str; 2] {
 #[test]
 fn blocks_go_on_while_a_checkpoint_is_written_and_it_has_the_rows_of_the_block_that_it_began_after() {
     let folder = TestFolder::new("meanwhile");
-    let Some(mut demo) = smallbank(&folder, RecoveryClass::PartialReplay) else { return };
+    let Some(mut demo) = smallbank_and_goods(&folder, RecoveryClass::PartialReplay) else { return };
     run_blocks(&mut demo, 1);
     for at in 0..3 {
         let product = demo.servers[at].name();
@@ -314,7 +288,7 @@ fn forge(path: &Path, has_fingerprint: bool) {
 #[test]
 fn a_checkpoint_that_is_damaged_or_was_changed_is_named_and_the_next_older_one_is_taken() {
     let folder = TestFolder::new("damaged");
-    let Some(mut demo) = smallbank(&folder, RecoveryClass::PartialReplay) else { return };
+    let Some(mut demo) = smallbank_and_goods(&folder, RecoveryClass::PartialReplay) else { return };
     run_blocks(&mut demo, 6);
     let height = demo.network.height();
     for at in 0..3 {
@@ -374,7 +348,7 @@ fn a_checkpoint_that_is_damaged_or_was_changed_is_named_and_the_next_older_one_i
 #[test]
 fn no_checkpoint_is_made_of_tables_that_are_not_what_their_block_certifies() {
     let folder = TestFolder::new("uncertified");
-    let Some(mut demo) = smallbank(&folder, RecoveryClass::FromState) else { return };
+    let Some(mut demo) = smallbank_and_goods(&folder, RecoveryClass::FromState) else { return };
     run_blocks(&mut demo, 2);
     for at in 0..3 {
         // No block touches it, so none of the votes is about it.
@@ -474,7 +448,7 @@ impl Member for StopsAtCommit {
 #[test]
 fn a_replay_that_stops_at_any_commit_is_made_up_when_the_organization_starts() {
     let folder = TestFolder::new("stopped-replay");
-    let Some(mut demo) = smallbank(&folder, RecoveryClass::None) else { return };
+    let Some(mut demo) = smallbank_and_goods(&folder, RecoveryClass::None) else { return };
     run_blocks(&mut demo, 4);
     for at in 0..3 {
         for class in RecoveryClass::ALL.into_iter().filter(|class| class.is_replay()) {
@@ -570,7 +544,7 @@ fn histories() -> u64 {
 #[test]
 fn optimized_replays_of_random_blocks_give_the_state_of_plain_ones_with_fewer_statements() {
     let folder = TestFolder::new("random");
-    let Some(mut demo) = smallbank(&folder, RecoveryClass::None) else { return };
+    let Some(mut demo) = smallbank_and_goods(&folder, RecoveryClass::None) else { return };
     for history in 0..histories() {
         let definition = "(id integer, part varchar(4), amount integer CHECK (amount >= 0), price integer, note text, \
              seen integer, PRIMARY KEY (part, id))";

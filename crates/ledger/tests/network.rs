@@ -2,10 +2,11 @@
 //! AnKerDB.
 
 mod products;
+mod smallbank;
 
 use ankerdb_ledger::change::RowChange;
 use ankerdb_ledger::definition::SharedTable;
-use ankerdb_ledger::demo::{DemoNetwork, DemoSettings};
+use ankerdb_ledger::demo::DemoNetwork;
 use ankerdb_ledger::error::{LedgerError, LedgerResult};
 use ankerdb_ledger::hash::LedgerHash;
 use ankerdb_ledger::member::Member;
@@ -15,49 +16,11 @@ use ankerdb_ledger::recovery::RecoveryClass;
 use ankerdb_ledger::signature::KeyPair;
 use ankerdb_ledger::statement::PortableStatement;
 use ankerdb_ledger::value::{Content, LedgerValue};
-use ankerdb_ledger::verify::verify_file;
-use products::{TestFolder, products};
+use products::TestFolder;
+use smallbank::{SMALLBANK, Smallbank, assert_equal_members};
 use std::collections::{BTreeMap, BTreeSet};
 
-const USERS: u64 = 50;
 const BLOCK: usize = 40;
-
-/// A loaded Smallbank over all three products, or nothing if one is missing.
-fn smallbank(folder: &TestFolder, quorum: usize, recovery: RecoveryClass) -> Option<DemoNetwork> {
-    let products = products();
-    if products.len() < 3 {
-        return None;
-    }
-    let settings = DemoSettings {
-        folder: folder.path.clone(),
-        ankerdb: None,
-        quorum,
-        users: USERS,
-        block_size: BLOCK,
-        blocks: 0,
-        zipf: 0.0,
-        corrupt: String::new(),
-        recovery,
-        checkpoint_blocks: 0,
-        connections: 3,
-    };
-    let mut demo = DemoNetwork::start(&products, &settings).expect("a network");
-    for report in demo.load().expect("a load") {
-        assert_eq!((report.consenting.len(), report.succeeded), (3, report.transactions), "{report:?}");
-    }
-    Some(demo)
-}
-
-/// All members have one head, their files say so, and their tables are what it certifies.
-fn assert_equal_members(demo: &mut DemoNetwork) {
-    let head = demo.network.organizations[0].chain().head;
-    for organization in &mut demo.network.organizations {
-        assert_eq!(organization.chain().head, head, "{}", organization.name());
-        assert_eq!(organization.audit().expect("tables"), Vec::<String>::new(), "{}", organization.name());
-        let (found, end) = verify_file(organization.path()).expect("a file that verifies");
-        assert_eq!((found.chain().expect("a chain").head, end.torn_bytes), (head, 0));
-    }
-}
 
 fn update(customer: i64) -> (&'static str, [LedgerValue; 1]) {
     ("UPDATE savings SET balance = balance + 1 WHERE customer = $1", [LedgerValue::Integer(customer)])
@@ -66,7 +29,7 @@ fn update(customer: i64) -> (&'static str, [LedgerValue; 1]) {
 #[test]
 fn a_corrupted_row_is_found_named_and_alone_repaired_in_every_product() {
     let folder = TestFolder::new("corrupted");
-    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FromState) else { return };
+    let Some(mut demo) = SMALLBANK.start(&folder) else { return };
     for at in 0..3 {
         let name = demo.network.organizations[at].name().to_owned();
         demo.tamper(at, "UPDATE savings SET balance = 77 WHERE customer = 7", false).expect("tampering");
@@ -97,7 +60,7 @@ fn a_corrupted_row_is_found_named_and_alone_repaired_in_every_product() {
 #[test]
 fn rows_that_no_block_touches_are_found_by_an_audit_and_changes_past_the_ledger_by_their_digests() {
     let folder = TestFolder::new("audit");
-    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FromState) else { return };
+    let Some(mut demo) = SMALLBANK.start(&folder) else { return };
     for at in 0..3 {
         for sql in [
             "DELETE FROM checking WHERE customer = 3",
@@ -137,7 +100,9 @@ fn rows_that_no_block_touches_are_found_by_an_audit_and_changes_past_the_ledger_
 #[test]
 fn a_stranger_compares_a_database_with_the_file() {
     let folder = TestFolder::new("stranger");
-    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::None) else { return };
+    let Some(mut demo) = Smallbank { recovery: RecoveryClass::None, ..SMALLBANK }.start(&folder) else {
+        return;
+    };
     let verify = |demo: &DemoNetwork, at: usize| {
         let server = &demo.servers[at];
         let (name, address) = (server.name().to_lowercase(), &server.address);
@@ -168,7 +133,7 @@ fn a_stranger_compares_a_database_with_the_file() {
 #[test]
 fn a_donor_whose_rows_are_not_certified_is_passed_over_and_writes_nothing() {
     let folder = TestFolder::new("donor");
-    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FromState) else { return };
+    let Some(mut demo) = SMALLBANK.start(&folder) else { return };
     let (own, liar, honest) = (0, 1, 2);
     demo.tamper(own, "UPDATE savings SET balance = 1 WHERE customer = 10", false).expect("tampering");
     demo.tamper(liar, "UPDATE savings SET balance = 2 WHERE customer = 11", false).expect("tampering");
@@ -185,7 +150,7 @@ fn a_donor_whose_rows_are_not_certified_is_passed_over_and_writes_nothing() {
 #[test]
 fn all_3_stops_where_one_disagrees_says_who_and_on_what_and_goes_on_after_a_repair() {
     let folder = TestFolder::new("all3");
-    let Some(mut demo) = smallbank(&folder, 3, RecoveryClass::FromState) else { return };
+    let Some(mut demo) = Smallbank { quorum: 3, ..SMALLBANK }.start(&folder) else { return };
     let (sql, values) = update(5);
     demo.tamper(1, "UPDATE savings SET balance = 0 WHERE customer = 5", false).expect("tampering");
     let before = demo.network.height();
@@ -204,7 +169,9 @@ fn all_3_stops_where_one_disagrees_says_who_and_on_what_and_goes_on_after_a_repa
 #[test]
 fn a_replay_of_the_whole_ledger_gives_the_certified_state() {
     let folder = TestFolder::new("replay");
-    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FullReplay) else { return };
+    let Some(mut demo) = Smallbank { recovery: RecoveryClass::FullReplay, ..SMALLBANK }.start(&folder) else {
+        return;
+    };
     for at in 0..3 {
         let blocks = demo.network.height();
         demo.tamper(at, "UPDATE checking SET balance = 1 WHERE customer >= 0", false).expect("tampering");
@@ -219,7 +186,7 @@ fn a_replay_of_the_whole_ledger_gives_the_certified_state() {
 #[test]
 fn an_ordering_service_that_hands_out_different_blocks_is_found() {
     let folder = TestFolder::new("equivocation");
-    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FromState) else { return };
+    let Some(mut demo) = SMALLBANK.start(&folder) else { return };
     // A service of our own with the network's key would be needed to hand out two orders; this one is not the network's.
     let network = demo.network.organizations[0].chain().network;
     let height = demo.network.height() + 1;
@@ -244,7 +211,10 @@ fn an_ordering_service_that_hands_out_different_blocks_is_found() {
 #[test]
 fn transactions_that_fail_are_refused_or_repeated_do_nothing_anywhere() {
     let folder = TestFolder::new("failing");
-    let Some(mut demo) = smallbank(&folder, 3, RecoveryClass::None) else { return };
+    let Some(mut demo) = Smallbank { quorum: 3, recovery: RecoveryClass::None, ..SMALLBANK }.start(&folder)
+    else {
+        return;
+    };
     let network = demo.network.organizations[0].chain().network;
     let (sql, values) = update(1);
     let good = demo.client.propose(&[(sql, &values)]);
@@ -288,7 +258,7 @@ fn transactions_that_fail_are_refused_or_repeated_do_nothing_anywhere() {
 #[test]
 fn a_database_that_is_killed_comes_back_and_nothing_is_lost() {
     let folder = TestFolder::new("killed");
-    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::FromState) else { return };
+    let Some(mut demo) = SMALLBANK.start(&folder) else { return };
     for at in 0..3 {
         let name = demo.network.organizations[at].name().to_owned();
         demo.servers[at].kill();
@@ -356,7 +326,9 @@ impl Member for StopsBeforeCommit {
 #[test]
 fn a_stop_between_file_and_database_is_made_up_when_the_organization_starts() {
     let folder = TestFolder::new("stopped");
-    let Some(mut demo) = smallbank(&folder, 2, RecoveryClass::None) else { return };
+    let Some(mut demo) = Smallbank { recovery: RecoveryClass::None, ..SMALLBANK }.start(&folder) else {
+        return;
+    };
     for at in 0..3 {
         demo.reopen_with(at, |member| Box::new(StopsBeforeCommit(member))).expect("an organization");
         let batch = demo.client.batch(BLOCK);

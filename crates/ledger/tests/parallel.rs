@@ -2,23 +2,23 @@
 //! analysis is off, and if something is killed between the commits of parts.
 
 mod products;
+mod smallbank;
 
 use ankerdb_ledger::access::LockReach;
 use ankerdb_ledger::change::{RowChange, in_digest_order};
 use ankerdb_ledger::definition::SharedTable;
-use ankerdb_ledger::demo::{DemoNetwork, DemoSettings};
+use ankerdb_ledger::demo::DemoNetwork;
 use ankerdb_ledger::error::{LedgerError, LedgerResult};
 use ankerdb_ledger::hash::LedgerHash;
 use ankerdb_ledger::member::address::part_opener;
 use ankerdb_ledger::member::connection::{MariaDbConnection, PostgresConnection, SqlConnection};
 use ankerdb_ledger::member::parallel::ParallelMember;
 use ankerdb_ledger::member::{BlockExecution, Member, PartConnection};
-use ankerdb_ledger::recovery::RecoveryClass;
 use ankerdb_ledger::schedule::{BlockDivision, PlacedTransaction, divide_block};
 use ankerdb_ledger::server::PrivateServer;
 use ankerdb_ledger::statement::PortableStatement;
-use ankerdb_ledger::verify::verify_file;
 use products::{TestFolder, products, servers};
+use smallbank::{SMALLBANK, Smallbank, assert_equal_members};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -403,39 +403,6 @@ impl PartConnection for HookedPart {
 const USERS: u64 = 400;
 const BLOCK: usize = 120;
 
-fn smallbank(folder: &TestFolder) -> Option<DemoNetwork> {
-    let products = products();
-    if products.len() < 3 {
-        return None;
-    }
-    let settings = DemoSettings {
-        folder: folder.path.clone(),
-        ankerdb: None,
-        quorum: 2,
-        users: USERS,
-        block_size: BLOCK,
-        blocks: 0,
-        zipf: 0.0,
-        corrupt: String::new(),
-        recovery: RecoveryClass::FromState,
-        checkpoint_blocks: 0,
-        connections: 3,
-    };
-    let mut demo = DemoNetwork::start(&products, &settings).expect("a network");
-    demo.load().expect("a load");
-    Some(demo)
-}
-
-fn assert_equal_members(demo: &mut DemoNetwork) {
-    let head = demo.network.organizations[0].chain().head;
-    for organization in &mut demo.network.organizations {
-        assert_eq!(organization.chain().head, head, "{}", organization.name());
-        assert_eq!(organization.audit().expect("tables"), Vec::<String>::new(), "{}", organization.name());
-        let (found, end) = verify_file(organization.path()).expect("a file that verifies");
-        assert_eq!((found.chain().expect("a chain").head, end.torn_bytes), (head, 0));
-    }
-}
-
 /// Stops an organization between the commits of a block's parts, its database too or not, and opens it again.
 fn stop_between_commits(demo: &mut DemoNetwork, at: usize, after: usize, is_database: bool) {
     let name = demo.servers[at].name();
@@ -486,7 +453,7 @@ fn stop_between_commits(demo: &mut DemoNetwork, at: usize, after: usize, is_data
 #[test]
 fn an_organization_that_stops_between_the_commits_of_parts_has_the_whole_block_when_it_starts() {
     let folder = TestFolder::new("parts-stopped");
-    let Some(mut demo) = smallbank(&folder) else { return };
+    let Some(mut demo) = Smallbank { users: USERS, ..SMALLBANK }.start(&folder) else { return };
     for at in 0..3 {
         for after in 0..3 {
             stop_between_commits(&mut demo, at, after, false);
@@ -497,7 +464,7 @@ fn an_organization_that_stops_between_the_commits_of_parts_has_the_whole_block_w
 #[test]
 fn a_database_that_is_killed_between_the_commits_of_parts_has_the_whole_block_when_it_comes_back() {
     let folder = TestFolder::new("parts-killed");
-    let Some(mut demo) = smallbank(&folder) else { return };
+    let Some(mut demo) = Smallbank { users: USERS, ..SMALLBANK }.start(&folder) else { return };
     for at in 0..3 {
         for after in 1..3 {
             stop_between_commits(&mut demo, at, after, true);
@@ -508,7 +475,7 @@ fn a_database_that_is_killed_between_the_commits_of_parts_has_the_whole_block_wh
 #[test]
 fn a_file_that_has_not_the_block_of_which_a_database_has_a_part_is_not_taken_for_its_own() {
     let folder = TestFolder::new("parts-ahead");
-    let Some(mut demo) = smallbank(&folder) else { return };
+    let Some(mut demo) = Smallbank { users: USERS, ..SMALLBANK }.start(&folder) else { return };
     let organization = &demo.network.organizations[0];
     let height = organization.chain().height;
     let mut other = PostgresConnection::open(&demo.servers[0].address).expect("a connection");

@@ -8,7 +8,7 @@
 //! ```
 
 use super::directory::Directory;
-use super::wire::{MemberStatus, OutcomeMessage, StatusMessage, VotesMessage};
+use super::wire::{AuditStatus, MemberStatus, OutcomeMessage, StatusMessage, VotesMessage};
 use crate::agreement::OrderEntry;
 use crate::block::BlockHeader;
 use crate::bytes::CanonicalWriter;
@@ -73,6 +73,10 @@ pub(super) struct BoardState {
     pub(super) stuck: String,
     pub(super) checkpoints: Vec<u64>,
     pub(super) checkpoint_failure: String,
+    audit: Option<AuditStatus>,
+    audit_findings: VecDeque<String>,
+    audit_failure: String,
+    pub(super) explorer: String,
     evidence: Vec<String>,
     repairs: VecDeque<String>,
     refused: VecDeque<String>,
@@ -128,6 +132,10 @@ impl Board {
             stuck: String::new(),
             checkpoints: Vec::new(),
             checkpoint_failure: String::new(),
+            audit: None,
+            audit_findings: VecDeque::new(),
+            audit_failure: String::new(),
+            explorer: String::new(),
             evidence,
             repairs: VecDeque::new(),
             refused: VecDeque::new(),
@@ -289,6 +297,23 @@ impl Board {
         }
     }
 
+    /// Notes an audit in the background, and what it has found, if that is not what the ledger certifies.
+    pub(super) fn note_audit(&self, audit: AuditStatus, finding: Option<String>) {
+        finding.iter().for_each(|finding| eprintln!("{finding}"));
+        self.update(|state| {
+            state.suspects = audit.differing.clone();
+            state.audit = Some(audit);
+            state.audit_failure.clear();
+            finding.into_iter().for_each(|finding| push_line(&mut state.audit_findings, finding));
+        });
+    }
+
+    /// Notes why an audit in the background has not read all tables.
+    pub(super) fn note_audit_failure(&self, error: &LedgerError) {
+        eprintln!("no audit: {error}");
+        self.update(|state| state.audit_failure = error.to_string());
+    }
+
     pub(super) fn note_repair(&self, line: String) {
         eprintln!("{line}");
         self.update(|state| push_line(&mut state.repairs, line));
@@ -413,6 +438,10 @@ impl Board {
                 objections: state.objections.iter().filter(|_| is_own).cloned().collect(),
                 checkpoints: state.checkpoints.clone(),
                 checkpoint_failure: state.checkpoint_failure.clone(),
+                audit: state.audit.clone(),
+                audit_findings: state.audit_findings.iter().cloned().collect(),
+                audit_failure: state.audit_failure.clone(),
+                explorer: if is_own { state.explorer.clone() } else { String::new() },
             }
         })
     }

@@ -9,6 +9,7 @@ use crate::signature::KeyPair;
 use crate::statement::StatementVerb;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The name of a configuration file in its folder.
 pub const CONFIG_FILE: &str = "ledger.toml";
@@ -23,6 +24,11 @@ const CONNECTIONS_MAX: u32 = 64;
 /// After how many blocks there is a checkpoint where nothing is said. A checkpoint reads all rows, so it is not one for a few
 /// blocks.
 const CHECKPOINT_BLOCKS_DEFAULT: u64 = 1_000;
+
+/// The pause between two audits in the background where nothing is said, in seconds, and the longest one. An audit reads all
+/// rows; what it finds would otherwise wait for a block that touches the row, or the next checkpoint.
+const AUDIT_SECONDS_DEFAULT: u64 = 300;
+const AUDIT_SECONDS_MAX: u64 = 366 * 24 * 3_600;
 
 /// How long a constraint may take where nothing else is said, in milliseconds, and at most.
 const CONSTRAINT_MS_DEFAULT: u64 = 2_000;
@@ -52,6 +58,12 @@ pub(super) const CONSTRAINTS_HELP: &str = "
 # checkpoint for that (0: never); above the first [[...]], too:
 # recovery = \"state\"                  # none, full-replay, partial-replay, optimized-full-replay, optimized-partial-replay
 # checkpoint_blocks = 1000
+#
+# How long it waits between two audits in the background, which read all its shared tables (0: there are none):
+# audit_seconds = 300
+#
+# Where a browser reads blocks, members, checkpoints and audits, without a password; without it nowhere:
+# explorer = \"127.0.0.1:7080\"
 ";
 
 /// What a party of a network is.
@@ -129,6 +141,12 @@ pub struct NodeConfig {
     /// Of an organization: after how many blocks it makes a checkpoint, 1,000 where nothing is said; 0 makes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_blocks: Option<u64>,
+    /// Of an organization: the pause between two audits in the background, in seconds, 300 where nothing is said; 0 makes none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit_seconds: Option<u64>,
+    /// Of an organization: host and port at which its explorer is read in a browser; there is none where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explorer: Option<String>,
     /// The founding document.
     pub founding: PathBuf,
     /// The secret key that it signs with.
@@ -224,6 +242,18 @@ impl NodeFolder {
     /// After how many blocks the organization makes a checkpoint; 0 makes none.
     pub fn checkpoint_blocks(&self) -> u64 {
         self.config.checkpoint_blocks.unwrap_or(CHECKPOINT_BLOCKS_DEFAULT)
+    }
+
+    /// The pause between two audits in the background; nothing if there are none.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] for a pause of more than a year.
+    pub fn audit_pause(&self) -> LedgerResult<Option<Duration>> {
+        match self.config.audit_seconds.unwrap_or(AUDIT_SECONDS_DEFAULT) {
+            0 => Ok(None),
+            seconds @ 1..=AUDIT_SECONDS_MAX => Ok(Some(Duration::from_secs(seconds))),
+            other => self.wrong(format!("\"audit_seconds\" is {other}: up to {AUDIT_SECONDS_MAX} are taken")),
+        }
     }
 
     fn wrong<T>(&self, reason: String) -> LedgerResult<T> {

@@ -11,16 +11,22 @@
 use super::board::Board;
 use super::call::RemoteProcess;
 use super::wire::{
-    BlocksMessage, BlocksRequest, CompareRequest, DonationMessage, FindingsMessage, ROWS_MESSAGE_BYTES_MAX,
+    AuditStatus, BlocksMessage, BlocksRequest, CompareRequest, DonationMessage, FindingsMessage,
+    ROWS_MESSAGE_BYTES_MAX,
 };
+use crate::audit::{AuditReport, AuditSettings};
 use crate::checkpoint::{CheckpointSettings, checkpoint_folder};
 use crate::consensus::{VoteCount, count_votes};
+use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::member::address::{open_parallel_member, snapshot_opener};
+use crate::member::snapshot::MemberSnapshot;
 use crate::message::OrderedBlock;
 use crate::organization::{Decision, Organization};
-use crate::recovery::{Donation, Donor, RecoveryClass, RecoveryReport, RowHashes};
+use crate::recovery::{
+    DifferingRow, Donation, Donor, RecoveryClass, RecoveryReport, RowHashes, compare_snapshot,
+};
 use crate::signature::KeyPair;
 use crate::verify::CertifiedBlock;
 use std::collections::BTreeMap;
@@ -28,7 +34,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -142,6 +149,8 @@ pub(super) struct EngineSettings {
     pub(super) recovery: RecoveryClass,
     /// After how many blocks there is a checkpoint.
     pub(super) checkpoint_blocks: u64,
+    /// The pause between two audits in the background; nothing if there are none.
+    pub(super) audit_pause: Option<Duration>,
     pub(super) keys: KeyPair,
     /// The other organizations, by their places.
     pub(super) others: Vec<(usize, RemoteProcess)>,
@@ -163,6 +172,10 @@ pub(super) struct Engine {
     halted: Option<u64>,
     /// Members that were no good donors: how often, and until when they are not asked again.
     avoided: BTreeMap<usize, (u32, Instant)>,
+    /// Tables whose differing rows an audit has named, and that nobody repairs.
+    named: Vec<String>,
+    /// The thread that compares rows for another member.
+    donation: Option<JoinHandle<()>>,
 }
 
 impl Engine {
@@ -180,6 +193,8 @@ impl Engine {
             replayed: None,
             halted: None,
             avoided: BTreeMap::new(),
+            named: Vec::new(),
+            donation: None,
         };
         (engine, inbox)
     }
@@ -250,6 +265,7 @@ impl Engine {
             self.open()?;
         }
         self.note_checkpoints()?;
+        self.note_audits();
         let board = self.board();
         let Some(organization) = &self.organization else { return Ok(false) };
         let (is_sound, height) = (organization.is_sound(), organization.chain().height);
@@ -278,6 +294,10 @@ impl Engine {
             blocks: self.settings.checkpoint_blocks,
             open_snapshot: snapshot_opener(&self.settings.database)?,
         })?;
+        if let Some(pause) = self.settings.audit_pause {
+            let open_snapshot = snapshot_opener(&self.settings.database)?;
+            organization.keep_audits(AuditSettings { pause, open_snapshot });
+        }
         let checkpoints = organization.checkpoints().map(|own| own.heights()).unwrap_or_default();
         let (chain, suspects) = (organization.chain().clone(), organization.suspects.clone());
         let (own_vote, system) = (organization.own_vote().cloned(), organization.system().to_owned());
@@ -318,6 +338,81 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Tells of audits in the background that have ended, and begins one that is due. Tables that differ are repaired before
+    /// anything else is done, as the configuration says.
+    fn note_audits(&mut self) {
+        let board = self.board();
+        let report = match self.organization.as_mut().and_then(Organization::audit_in_background) {
+            None => return,
+            Some(Err(error)) => return board.note_audit_failure(&error),
+            Some(Ok(report)) => report,
+        };
+        let is_new = !report.differing.is_empty() && report.differing != self.named;
+        if report.differing.is_empty() {
+            self.named.clear();
+        }
+        let finding = is_new.then(|| self.show_finding(&report));
+        let ended_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let audit = AuditStatus {
+            height: report.height,
+            ended_at: ended_at.as_secs(),
+            took_ms: report.took.as_millis() as u64,
+            rows: report.rows,
+            differing: report.differing.clone(),
+        };
+        board.note_audit(audit, finding);
+        let is_wanted = self.settings.recovery != RecoveryClass::None;
+        if let Some(organization) = self.organization.as_mut().filter(|_| is_wanted) {
+            organization.suspects = report.differing;
+        }
+    }
+
+    /// What an audit has found, for people. A repair from a state names the rows that it writes; otherwise they are looked up.
+    fn show_finding(&mut self, report: &AuditReport) -> String {
+        let (height, class) = (report.height, self.settings.recovery);
+        let mut text = format!(
+            "the audit of block {height} has found what it does not certify in {}",
+            report.differing.join(", ")
+        );
+        if class != RecoveryClass::FromState {
+            let rows = self.show_differing_rows();
+            // They stay so, and are not looked up at each audit.
+            let is_named = class == RecoveryClass::None && rows.is_ok();
+            self.named = if is_named { report.differing.clone() } else { Vec::new() };
+            let unknown = |reason| format!(": which rows is not known: {reason}");
+            text.push_str(&rows.unwrap_or_else(unknown));
+        }
+        if class == RecoveryClass::None {
+            text.push_str("; recovery is \"none\": \"repair --method\" repairs it");
+        }
+        text
+    }
+
+    /// The rows that differ from those of the first member that has the last block, too.
+    fn show_differing_rows(&mut self) -> Result<String, String> {
+        let mut reasons = Vec::new();
+        for (place, process) in self.settings.others.clone() {
+            let mut donor = self.donor(process.with_answers_up_to(ROWS_MESSAGE_BYTES_MAX));
+            let is_reached = self.settings.board.read(|state| state.members[place].is_reached);
+            let Some(organization) = self.organization.as_mut().filter(|_| is_reached) else { continue };
+            self.is_recovering.store(true, Ordering::Release);
+            let compared = organization.differing_rows(&mut donor);
+            self.is_recovering.store(false, Ordering::Release);
+            match compared {
+                Ok(rows) => {
+                    let shown = rows.iter().take(ROWS_SHOWN);
+                    let shown = shown.map(|row| {
+                        let DifferingRow { table, key, is, certified } = row;
+                        format!("; {table} {key} is {is}, certified is {certified}")
+                    });
+                    return Ok(format!(": {} rows{}", rows.len(), shown.collect::<String>()));
+                }
+                Err(error) => reasons.push(error.to_string()),
+            }
+        }
+        Err(if reasons.is_empty() { "no other member is reached".into() } else { reasons.join("; ") })
     }
 
     /// Repairs tables that are not what the ledger certifies, as the configuration says. Says whether it has.
@@ -523,6 +618,8 @@ impl Engine {
         let Some(organization) = &mut self.organization else { return Ok(()) };
         let (board, system) = (self.settings.board.clone(), organization.system().to_owned());
         board.update(|state| state.state = format!("executes blocks again in {system} ({class})"));
+        // It drops tables, which cannot be as long as a snapshot is read.
+        drop(self.donation.take().map(JoinHandle::join));
         self.is_recovering.store(true, Ordering::Release);
         let replayed = organization.recover_by_replay(class, None);
         self.is_recovering.store(false, Ordering::Release);
@@ -649,16 +746,37 @@ impl Engine {
         Ok(self.show_findings(&found?))
     }
 
+    /// Compares the rows that the database has now with those of another member, in a thread of its own: blocks go on
+    /// meanwhile, or a network of which one member is repaired would have no quorum. One comparison at a time.
+    fn donate(&mut self, rows: BTreeMap<String, RowHashes>, answer: oneshot::Sender<LedgerResult<Donation>>) {
+        let (mut snapshot, tables) = match self.open_donation() {
+            Ok(opened) => opened,
+            Err(error) => return drop(answer.send(Err(error))),
+        };
+        self.donation = Some(std::thread::spawn(move || {
+            let _ = answer.send(compare_snapshot(&mut snapshot, &tables, &rows));
+        }));
+    }
+
+    fn open_donation(&self) -> LedgerResult<(MemberSnapshot, BTreeMap<String, SharedTable>)> {
+        let missing = |reason: &str| Err(LedgerError::Missing(reason.into()));
+        if self.donation.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return missing("it compares rows for another member just now; ask another one");
+        }
+        let Some(organization) = self.organization.as_ref().filter(|own| own.is_sound()) else {
+            return missing("its own tables are not certified now");
+        };
+        let snapshot = snapshot_opener(&self.settings.database)?()?;
+        if snapshot.height() != organization.chain().height {
+            return missing("its database has another block than its file");
+        }
+        Ok((snapshot, organization.chain().tables.clone()))
+    }
+
     fn answer_requests(&mut self) {
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                EngineRequest::Compare(rows, answer) => {
-                    let compared = match &mut self.organization {
-                        Some(organization) if organization.is_sound() => organization.compare(&rows),
-                        _ => Err(LedgerError::Missing("its own tables are not certified now".into())),
-                    };
-                    let _ = answer.send(compared);
-                }
+                EngineRequest::Compare(rows, answer) => self.donate(rows, answer),
                 EngineRequest::Audit { is_repair, class, answer } => {
                     let _ = answer.send(self.audit_for_people(is_repair, class));
                 }

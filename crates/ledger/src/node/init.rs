@@ -227,6 +227,8 @@ impl NetworkTerms {
             connections: None,
             recovery: None,
             checkpoint_blocks: None,
+            audit_seconds: None,
+            explorer: None,
             founding: FOUNDING_FILE.into(),
             key: KEY_FILE.into(),
             certificate_key: CERTIFICATE_KEY_FILE.into(),

@@ -17,6 +17,7 @@ pub mod directory;
 mod engine;
 mod entry;
 mod exchange;
+pub(crate) mod explorer;
 mod group;
 pub mod init;
 pub mod order_log;

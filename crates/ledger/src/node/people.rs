@@ -8,6 +8,7 @@ use super::directory::Directory;
 use super::engine::{Engine, EngineSettings};
 use super::entry::NodeEntry;
 use super::exchange::{exchange_votes, fetch_orders, forward_proposals};
+use super::explorer::{Explorer, ExplorerSource, listen_for_explorer};
 use super::ordering::OrderingServer;
 use super::serve::serve;
 use super::wire::{
@@ -106,6 +107,23 @@ fn start_ordering(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directo
     served
 }
 
+/// Serves the explorer of a node, if its configuration says where.
+fn start_explorer(
+    runtime: &Runtime,
+    folder: &NodeFolder,
+    board: &Arc<Board>,
+    file: &Path,
+) -> LedgerResult<()> {
+    let Some(address) = &folder.config.explorer else { return Ok(()) };
+    let (listener, bound) = runtime.block_on(listen_for_explorer(address, &folder.config.name))?;
+    let shown = board.clone();
+    let status = Box::new(move || shown.status(false));
+    let source = ExplorerSource::open(board.directory.genesis.clone(), file, status)?;
+    runtime.spawn(Explorer::new(source, address).serve(listener));
+    board.update(|state| state.explorer = format!("http://{bound}/"));
+    Ok(())
+}
+
 fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>) -> LedgerResult<()> {
     let file = folder.kept_file()?;
     let database = folder.require(folder.config.database.as_ref(), "database")?.clone();
@@ -140,6 +158,7 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
         connections: folder.connections()?,
         recovery: folder.recovery()?,
         checkpoint_blocks: folder.checkpoint_blocks(),
+        audit_pause: folder.audit_pause()?,
         keys: folder.keys()?,
         others: others.clone(),
         runtime: runtime.handle().clone(),
@@ -151,6 +170,7 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
     }
     runtime.spawn(fetch_orders(board.clone(), orderings.clone()));
     runtime.spawn(forward_proposals(board.clone(), orderings));
+    start_explorer(runtime, folder, &board, &file)?;
     let (name, address) = (&directory.own().name, folder.config.listen.clone().unwrap_or_default());
     say_ready(&format!(
         "organization \"{name}\" at {address}, network {}, {height} blocks",

@@ -348,6 +348,38 @@ pub struct StatusMessage {
     /// Why the last checkpoint was not made, or nothing.
     #[prost(string, tag = "16")]
     pub checkpoint_failure: String,
+    /// The last audit in the background since it was started.
+    #[prost(message, optional, tag = "17")]
+    pub audit: Option<AuditStatus>,
+    /// What audits in the background have found, the last ones.
+    #[prost(string, repeated, tag = "18")]
+    pub audit_findings: Vec<String>,
+    /// Why the last one has not read all tables, or nothing.
+    #[prost(string, tag = "19")]
+    pub audit_failure: String,
+    /// Where its explorer is read, or nothing; for its own people only.
+    #[prost(string, tag = "20")]
+    pub explorer: String,
+}
+
+/// An audit in the background.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct AuditStatus {
+    /// After which block the tables were read.
+    #[prost(uint64, tag = "1")]
+    pub height: u64,
+    /// When it ended, in seconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub ended_at: u64,
+    /// How long it took, in milliseconds.
+    #[prost(uint64, tag = "3")]
+    pub took_ms: u64,
+    /// How many rows it has read.
+    #[prost(uint64, tag = "4")]
+    pub rows: u64,
+    /// The tables that were not what the block certifies.
+    #[prost(string, repeated, tag = "5")]
+    pub differing: Vec<String>,
 }
 
 /// Asks for an audit or a repair; an audit asks for nothing more.

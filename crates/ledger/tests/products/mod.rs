@@ -34,6 +34,16 @@ pub(crate) fn products() -> Vec<Product> {
     found
 }
 
+/// The command of AnKerDB, if all products are here.
+pub(crate) fn ankerdb_command() -> Option<PathBuf> {
+    let found = products();
+    let is_all = found.len() == 3;
+    found.into_iter().find_map(|product| match product {
+        Product::AnkerDb(path) if is_all => Some(path),
+        _ => None,
+    })
+}
+
 /// A server of each.
 pub(crate) fn servers() -> Vec<PrivateServer> {
     products().iter().map(|product| PrivateServer::start(product).expect("a server that starts")).collect()
