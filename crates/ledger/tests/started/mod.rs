@@ -17,6 +17,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -41,9 +42,18 @@ pub(crate) struct StartedNetwork {
     pub(crate) folder: TestFolder,
 }
 
+/// Ports that are free, below those that the system gives to connections: one of these could be taken between now and the
+/// start of the process that listens.
 fn free_ports(count: usize) -> Vec<u16> {
-    let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a port");
-    let bound: Vec<TcpListener> = (0..count).map(bind).collect();
+    const PORTS: std::ops::Range<u32> = 20_000..32_000;
+    static DRAWN: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(61);
+    let port = || {
+        let drawn = begin.wrapping_add(DRAWN.fetch_add(1, Ordering::Relaxed));
+        (PORTS.start + drawn % PORTS.len() as u32) as u16
+    };
+    let free = std::iter::repeat_with(port).filter_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    let bound: Vec<TcpListener> = free.take(count).collect();
     bound.iter().map(|listener| listener.local_addr().expect("bound").port()).collect()
 }
 

@@ -128,6 +128,11 @@ fn items_of(item: &Typed, taken: Taken) -> Option<DataType> {
     }
 }
 
+/// The names of functions that are called so.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    CALLS.iter().map(|(name, ..)| *name)
+}
+
 /// What arrays and items of several types become beside each other.
 pub(crate) enum Common {
     /// They are of one already, or the function does not ask.

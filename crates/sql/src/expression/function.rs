@@ -340,7 +340,8 @@ pub(crate) fn is_known(name: &str, arguments: usize) -> bool {
 /// The names of all functions of this path, and of words that stand for a value.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let ours = CALLS.iter().map(|&(name, _, _)| name).chain(WORDS).chain(Temporal::names());
-    ours.chain(Math::names()).chain(SessionFunction::names()).chain(library::names())
+    let ours = ours.chain(Math::names()).chain(SessionFunction::names()).chain(library::names());
+    ours.chain(array_function::names())
 }
 
 /// Whether the arguments of `substring` are a text and a pattern: what has no type is one, as texts are preferred.
