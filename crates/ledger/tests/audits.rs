@@ -7,22 +7,14 @@ mod started;
 
 use ankerdb_ledger::audit::{AuditReport, AuditSettings};
 use ankerdb_ledger::demo::DemoNetwork;
-use ankerdb_ledger::member::connection::{MariaDbConnection, PostgresConnection, SqlConnection};
 use ankerdb_ledger::node::wire::StatusMessage;
 use ankerdb_ledger::server::PrivateServer;
 use products::TestFolder;
 use smallbank::{SMALLBANK, assert_equal_members};
-use started::{ORGANIZATIONS, StartedNetwork, TABLE, command, said, statement, submit};
+use started::{ORGANIZATIONS, StartedNetwork, TABLE, ask, configure, connect, statement, submit};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
-
-fn connect(server: &PrivateServer) -> Box<dyn SqlConnection> {
-    match server.name() {
-        "MariaDB" => Box::new(MariaDbConnection::open(&server.address).expect("a connection")),
-        _ => Box::new(PostgresConnection::open(&server.address).expect("a connection")),
-    }
-}
 
 /// Executes statements past the ledger.
 fn tamper(server: &PrivateServer, statements: &[&str]) {
@@ -63,10 +55,8 @@ fn truncate(server: &PrivateServer) {
 fn start(name: &str, recoveries: [&str; 3]) -> Option<StartedNetwork> {
     let mut network = StartedNetwork::found(name, 2)?;
     for (name, recovery) in ORGANIZATIONS.into_iter().zip(recoveries) {
-        let path = network.path(name).join("ledger.toml");
-        let text = std::fs::read_to_string(&path).expect("a configuration");
         let settings = format!("recovery = \"{recovery}\"\ncheckpoint_blocks = 0\naudit_seconds = 1");
-        std::fs::write(&path, format!("{settings}\n{text}")).expect("it is written");
+        configure(&network, name, &settings);
     }
     network.start_all();
     let bank = network.client("bank");
@@ -85,14 +75,6 @@ fn has_repair(status: &StatusMessage, text: &str) -> bool {
 fn is_certified(status: &StatusMessage, height: u64) -> bool {
     let audit = status.audit.as_ref();
     audit.is_some_and(|audit| (audit.height, audit.rows) == (height, 12) && audit.differing.is_empty())
-}
-
-fn ask(network: &StartedNetwork, words: &[&str], name: &str) -> (bool, String) {
-    let folder = network.path(name);
-    let mut arguments = vec![words[0], folder.to_str().expect("UTF-8")];
-    arguments.extend(&words[1..]);
-    let output = command(&arguments);
-    (output.status.success(), said(&output))
 }
 
 #[test]

@@ -3,34 +3,14 @@
 mod products;
 mod started;
 
-use ankerdb_ledger::member::connection::{MariaDbConnection, PostgresConnection, SqlConnection};
-use started::{ORGANIZATIONS, StartedNetwork, TABLE, command, said, submit};
-
-/// Puts settings before those that `init` has written.
-fn configure(network: &StartedNetwork, name: &str, settings: &str) {
-    let path = network.path(name).join("ledger.toml");
-    let text = std::fs::read_to_string(&path).expect("a configuration");
-    std::fs::write(&path, format!("{settings}\n{text}")).expect("it is written");
-}
+use started::{ORGANIZATIONS, StartedNetwork, TABLE, ask, configure, connect, submit};
 
 /// Executes a statement past the ledger, and removes the digests that triggers make of it.
 fn tamper(network: &StartedNetwork, at: usize, sql: &str) {
     let server = &network.servers[at];
-    let mut connection: Box<dyn SqlConnection> = match server.name() {
-        "MariaDB" => Box::new(MariaDbConnection::open(&server.address).expect("a connection")),
-        _ => Box::new(PostgresConnection::open(&server.address).expect("a connection")),
-    };
+    let mut connection = connect(server);
     let traces = if server.name() == "AnKerDB" { "" } else { "; DELETE FROM ledger_digest" };
     connection.run(&format!("BEGIN; {sql}{traces}; COMMIT")).map(drop).expect("it is changed");
-}
-
-/// What a command says about an organization's folder, and whether it ended well.
-fn ask(network: &StartedNetwork, words: &[&str], name: &str) -> (bool, String) {
-    let folder = network.path(name);
-    let mut arguments = vec![words[0], folder.to_str().expect("UTF-8")];
-    arguments.extend(&words[1..]);
-    let output = command(&arguments);
-    (output.status.success(), said(&output))
 }
 
 const CORRUPTION: &str = "UPDATE account SET balance = 1000000 WHERE id = 2";

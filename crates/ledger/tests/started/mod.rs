@@ -7,6 +7,7 @@
 pub(crate) mod liar;
 
 use crate::products::{TestFolder, products};
+use ankerdb_ledger::member::connection::{MariaDbConnection, PostgresConnection, SqlConnection};
 use ankerdb_ledger::message::ProposedStatement;
 use ankerdb_ledger::node::init::ordering_name;
 use ankerdb_ledger::node::people::{self, LedgerClient, SubmittedTransaction};
@@ -32,6 +33,30 @@ pub(crate) fn command(arguments: &[&str]) -> Output {
 
 pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// What a command says about an organization's folder, and whether it ended well.
+pub(crate) fn ask(network: &StartedNetwork, words: &[&str], name: &str) -> (bool, String) {
+    let folder = network.path(name);
+    let mut arguments = vec![words[0], folder.to_str().expect("UTF-8")];
+    arguments.extend(&words[1..]);
+    let output = command(&arguments);
+    (output.status.success(), said(&output))
+}
+
+/// Puts settings before those that `init` has written.
+pub(crate) fn configure(network: &StartedNetwork, name: &str, settings: &str) {
+    let path = network.path(name).join("ledger.toml");
+    let text = std::fs::read_to_string(&path).expect("a configuration");
+    std::fs::write(&path, format!("{settings}\n{text}")).expect("it is written");
+}
+
+/// A connection to an organization's database, past the ledger.
+pub(crate) fn connect(server: &PrivateServer) -> Box<dyn SqlConnection> {
+    match server.name() {
+        "MariaDB" => Box::new(MariaDbConnection::open(&server.address).expect("a connection")),
+        _ => Box::new(PostgresConnection::open(&server.address).expect("a connection")),
+    }
 }
 
 pub(crate) struct StartedNetwork {
