@@ -3,7 +3,7 @@
 //! In MERGE, `DO NOTHING` becomes an assignment to a column, and `INSERT DEFAULT VALUES` the insertion into one; OVERRIDING
 //! becomes a column of the list of INSERT, and so does a target of ON CONFLICT with expressions or a condition. Their names no client can write, and the planner knows them by these. `FOR NO KEY
 //! UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do, as there are no weaker locks here. There is no inheritance
-//! that `ONLY` could leave out, and all tables are logged alike, so that `UNLOGGED` says nothing.
+//! that `ONLY` could leave out, and all tables are logged alike, so that `UNLOGGED` says nothing. RESET takes one word, so `RESET TIME ZONE` becomes `RESET "timezone"`.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
@@ -27,7 +27,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
         (0..tokens.len()).filter(|&at| !matches!(tokens[at].token, Token::Whitespace(_))).collect();
     let words: Vec<String> = significant.iter().map(|&at| word_of(&tokens[at])).collect();
     if !words.iter().any(|word| {
-        matches!(word.as_str(), "merge" | "overriding" | "key" | "only" | "conflict" | "unlogged")
+        matches!(word.as_str(), "merge" | "overriding" | "key" | "only" | "conflict" | "unlogged" | "reset")
     }) {
         return;
     }
@@ -60,6 +60,10 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             replaced.push((only, only, Vec::new()));
         } else if at == 0 && starts(at, &["create", "unlogged", "table"]) {
             replaced.push((1, 1, Vec::new()));
+        } else if at == 0 && starts(at, &["reset", "time", "zone"]) {
+            replaced.push((1, 2, vec![name("timezone")]));
+        } else if at == 0 && starts(at, &["reset", "session", "authorization"]) {
+            replaced.push((1, 2, vec![name("session_authorization")]));
         } else if starts(at, &["on", "conflict", "("]) {
             replaced.extend(conflict_target(tokens, &significant, &words, at + 2));
         }

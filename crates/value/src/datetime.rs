@@ -212,7 +212,12 @@ fn parse_clock_and_zone(body: &str) -> Result<(i64, Option<i64>), Refusal> {
             let seconds = if rest.len() > 2 { format!(":{}", &rest[2..]) } else { String::new() };
             let fraction =
                 if cursor.skip_one(&['.']) { format!(".{}", cursor.digits()) } else { String::new() };
-            parse_time(&mut Cursor { rest: &format!("{hour}:{}{seconds}{fraction}", &rest[..2]) })?
+            let read = parse_time(&mut Cursor { rest: &format!("{hour}:{}{seconds}{fraction}", &rest[..2]) });
+            match read {
+                // The year of a date: there is no minute 70.
+                Err(Refusal::NoSuchMoment) if cursor.rest.starts_with('-') => return Err(Refusal::Malformed),
+                read => read?,
+            }
         }
         _ => parse_time(&mut cursor)?,
     };

@@ -113,14 +113,18 @@ fn coalesce(items: Vec<Expression>) -> Result<Expression> {
 
 /// The result, if all operands are constants, or one that makes it NULL whatever the others are.
 fn computed(expression: Expression) -> Result<Expression> {
-    if !is_immutable(&expression) {
-        return Ok(expression);
-    }
     let operands = expression.operands();
-    if is_strict(&expression) && operands.iter().any(|operand| is_null(operand)) {
+    // An operator is never computed then, so that it does not matter what else it depends on.
+    let is_operator = matches!(
+        expression,
+        Expression::Cast(..) | Expression::Arithmetic(..) | Expression::Negate(_) | Expression::Compare(..)
+    );
+    let is_immutable = is_immutable(&expression);
+    let is_settled = is_immutable || is_operator;
+    if is_settled && is_strict(&expression) && operands.iter().any(|operand| is_null(operand)) {
         return Ok(Expression::Literal(Value::Null));
     }
-    if !operands.iter().all(|operand| matches!(operand, Expression::Literal(_))) {
+    if !is_immutable || !operands.iter().all(|operand| matches!(operand, Expression::Literal(_))) {
         return Ok(expression);
     }
     let interrupt = interrupt();

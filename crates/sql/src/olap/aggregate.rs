@@ -207,11 +207,8 @@ impl AggregateUDFImpl for ExactAggregate {
             DataType::Time64(_) => argument.clone(),
             DataType::LargeBinary => NUMBER,
             DataType::Dictionary(_, value) => return self.coerce_types(&[value.as_ref().clone()]),
-            other => {
-                let message =
-                    format!("function {}({}) does not exist", self.name(), super::value::sql_type(other));
-                return Err(external(Error::new(SqlState::UndefinedFunction, message)));
-            }
+            // Types of operands are settled later (`written`), and what is refused then is refused by `typing::taken`.
+            other => other.clone(),
         };
         Ok(vec![accepted])
     }
@@ -221,7 +218,7 @@ impl AggregateUDFImpl for ExactAggregate {
             Some(shape) => Ok(shape.result),
             None if arguments[0] == INTERVAL || matches!(arguments[0], DataType::Time64(_)) => Ok(INTERVAL),
             None if arguments[0] == NUMBER => Ok(NUMBER),
-            None => self.stock.inner().return_type(arguments),
+            None => Ok(self.stock.inner().return_type(arguments).unwrap_or_else(|_| arguments[0].clone())),
         }
     }
 

@@ -74,11 +74,8 @@ impl AggregateUDFImpl for BitAggregate {
             [argument] if argument.is_integer() || *argument == BITS => Ok(vec![argument.clone()]),
             // What has no type could be any integer.
             [ArrowType::Null] => Ok(vec![ArrowType::Int64]),
-            [other] => {
-                let message =
-                    format!("function {}({}) does not exist", self.name(), super::value::sql_type(other));
-                Err(external(Error::new(SqlState::UndefinedFunction, message)))
-            }
+            // Types of operands are settled later, and what is refused then is refused by `typing::taken`.
+            [other] => Ok(vec![other.clone()]),
             _ => {
                 let message = format!("function {} takes one argument", self.name());
                 Err(external(Error::new(SqlState::UndefinedFunction, message)))

@@ -13,10 +13,12 @@ use super::planner::TableSources;
 use super::scope::schema_name;
 use crate::column_name::column_name;
 use crate::name::folded;
+use crate::plain_query::plain_query;
 use crate::visit::{Work, visit, visit_expressions};
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, ValueWithSpan,
+    Distinct, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
+    Value, ValueWithSpan,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -59,9 +61,7 @@ struct Lists {
 
 impl Work for Lists {
     fn query(&mut self, query: &mut Query) {
-        if !self.is_nested {
-            name_casts(query);
-        }
+        name_ordered(query, self.is_nested);
         name_places(query);
         self.name_apart(&mut query.body);
         if self.is_nested {
@@ -217,23 +217,38 @@ fn name_computed(item: &mut SelectItem) {
     }
 }
 
-/// Gives columns that are cast a name of their own where the query has an order: DataFusion would call them as the column, which
-/// the order may ask for, too.
-fn name_casts(query: &mut Query) {
+/// Gives computed columns names of their own where the order asks for what is called so in FROM: `SELECT upper(name) AS name FROM t
+/// ORDER BY t.name`, `SELECT -id AS id FROM t ORDER BY id + 0` (names within expressions are those of FROM). DataFusion would take the
+/// one for the other. It calls a column that is cast as that column, so those have one wherever there is an order.
+fn name_ordered(query: &mut Query, is_nested: bool) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else { return };
     if select.distinct.is_some() {
         return;
     }
+    let asked = asked_of_from(keys);
     let seen: Vec<Option<String>> = select.projection.iter().map(seen_name).collect();
-    for (position, item) in select.projection.iter_mut().enumerate() {
-        let is_cast = match item {
-            SelectItem::UnnamedExpr(expression) => is_cast_column(expression),
-            _ => false,
-        };
-        if !is_cast {
-            continue;
+    let is_asked = |item: &SelectItem, name: &Option<String>| match item {
+        SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. } => {
+            name.as_ref().is_some_and(|name| {
+                asked.contains(name) && column_of(expression).is_none_or(|column| column != *name)
+            })
         }
+        _ => false,
+    };
+    let is_cast = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(expression) if !is_nested && is_cast_column(expression));
+    let mut is_hidden: Vec<bool> = select
+        .projection
+        .iter()
+        .zip(&seen)
+        .map(|(item, name)| is_cast(item) || is_asked(item, name))
+        .collect();
+    if !is_hidden.contains(&true) || is_nested && seen.contains(&None) {
+        return;
+    }
+    // Those that keep their names may share one.
+    is_hidden.iter_mut().for_each(|is_hidden| *is_hidden |= is_nested);
+    for (position, item) in select.projection.iter_mut().enumerate().filter(|(at, _)| is_hidden[*at]) {
         hide(item, position);
         let is_only = seen.iter().filter(|other| **other == seen[position]).count() == 1;
         let SelectItem::ExprWithAlias { alias, .. } = item else { continue };
@@ -244,6 +259,59 @@ fn name_casts(query: &mut Query) {
                 key.expr = Expr::Identifier(alias.clone());
             }
         }
+    }
+    if is_nested {
+        rename(query, &seen.into_iter().flatten().collect::<Vec<_>>());
+    }
+}
+
+/// The names of columns of FROM that keys of an order mention: those with a table, and those within expressions.
+fn asked_of_from(keys: &[OrderByExpr]) -> HashSet<String> {
+    let mut asked = HashSet::new();
+    for key in keys.iter().filter(|key| !matches!(key.expr, Expr::Identifier(_))) {
+        let _ = visit_expressions(&key.expr, |part| {
+            asked.extend(column_of(part));
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    asked
+}
+
+/// The column that the expression is.
+fn column_of(expression: &Expr) -> Option<String> {
+    match expression {
+        Expr::Identifier(name) => Some(folded(name)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(folded),
+        _ => None,
+    }
+}
+
+/// The query within one that gives its columns these names.
+fn rename(query: &mut Query, names: &[String]) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let columns = select.projection.iter().zip(names).map(|(item, name)| {
+        let inner = match item {
+            SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
+            _ => Ident::with_quote('"', name.clone()),
+        };
+        SelectItem::ExprWithAlias {
+            expr: Expr::Identifier(inner),
+            alias: Ident::with_quote('"', name.clone()),
+        }
+    });
+    let columns = columns.collect();
+    let with = query.with.take();
+    let inner = std::mem::replace(query, plain_query(with.as_ref(), columns, Vec::new(), None));
+    let alias = TableAlias {
+        explicit: true,
+        name: Ident::with_quote('"', format!("ordered{HIDDEN}")),
+        columns: Vec::new(),
+        at: None,
+    };
+    let relation =
+        TableFactor::Derived { lateral: false, subquery: Box::new(inner), alias: Some(alias), sample: None };
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
     }
 }
 

@@ -45,7 +45,9 @@ mod function;
 mod guessed_bounds;
 mod hypothetical;
 mod interval_aggregate;
+mod joined_texts;
 mod kept_above;
+mod kept_rows;
 mod kernel;
 pub(crate) mod labels;
 mod lifted;
@@ -104,6 +106,7 @@ mod view_source;
 mod whole_rows;
 mod wildcard;
 mod written;
+mod zoned_twins;
 
 #[cfg(test)]
 mod tests;
@@ -572,6 +575,7 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     builder.aggregate_functions().get_or_insert_default().extend(extreme::functions());
     builder.aggregate_functions().get_or_insert_default().extend(bit_aggregate::functions());
     builder.aggregate_functions().get_or_insert_default().push(list_of::function());
+    builder.aggregate_functions().get_or_insert_default().push(joined_texts::function());
     builder.aggregate_functions().get_or_insert_default().extend(statistics::functions());
     builder.aggregate_functions().get_or_insert_default().extend(ordered_set::functions());
     Ok(builder.build())

@@ -15,8 +15,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, ReversedUDAF, Signature, WindowFrameBound,
-    WindowFunctionDefinition,
+    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, Signature,
+    WindowFrameBound, WindowFunctionDefinition,
 };
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use std::collections::VecDeque;
@@ -140,6 +140,18 @@ impl Made {
 
     pub(super) fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
         self.function.accumulator(self.arguments())
+    }
+
+    /// One for many groups, if the function has such.
+    pub(super) fn groups_accumulator(&self) -> Result<Option<Box<dyn GroupsAccumulator>>> {
+        match self.function.groups_accumulator_supported(self.arguments()) {
+            true => self.function.create_groups_accumulator(self.arguments()).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    pub(super) fn return_type(&self) -> &DataType {
+        self.return_field.data_type()
     }
 
     /// One that may take rows back.

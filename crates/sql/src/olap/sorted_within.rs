@@ -1,20 +1,17 @@
-//! Aggregates of one query whose orders differ: `array_agg(a ORDER BY x), array_agg(b ORDER BY y)`.
+//! Aggregates whose result depends on an order: `array_agg(a ORDER BY x)`, `string_agg(b, ',' ORDER BY y)`.
 //!
-//! DataFusion sorts the input once for all aggregates, and refuses orders of which none begins with the other. Those that the one order
-//! does not serve get their keys as further arguments, keep their group's rows and sort them when the result is asked for, as
-//! PostgreSQL does. That costs the rows' memory, where sorted input costs none.
+//! DataFusion sorts the input once for all aggregates of a query, refuses orders of which none begins with the other, and its accumulators of
+//! sorted input count their rows anew with each batch, which costs the square of the rows of a group. Here each aggregate gets
+//! its keys as further arguments, keeps the rows of all groups together and sorts them when the result is asked for, as PostgreSQL does
+//! ([`KeptRows`]).
 
 use super::cooperate::ended;
-use super::error::external;
+use super::kept_rows::{KeptRows, RowShape, single_lists};
 use super::recomputed::Made;
-use crate::rows::RunEnd;
-use ankerdb_engine::Error;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
-use datafusion::arrow::compute::{SortOptions, concat, take};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, new_empty_array};
+use datafusion::arrow::compute::{SortOptions, filter};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::ScalarValue;
-use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, Sort};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -22,47 +19,35 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, LogicalPlan, ReversedUDAF, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, LogicalPlan, ReversedUDAF,
+    Signature, Volatility,
 };
+use std::iter::repeat_n;
 use std::sync::Arc;
 
-/// Rows of a group that are kept apart before they are joined.
-const PIECES_MAX: usize = 64;
-
-/// Has the aggregates sort for themselves whose orders the first one's does not serve.
+/// Has the aggregates sort for themselves whose results depend on an order.
 pub(super) fn apart(plan: LogicalPlan) -> Result<LogicalPlan> {
     let LogicalPlan::Aggregate(mut aggregate) = plan else { return Ok(plan) };
-    let mut main: &[Sort] = &[];
-    for order in aggregate.aggr_expr.iter().filter_map(order) {
-        if order.starts_with(main) {
-            main = order;
-        }
-    }
-    let main = main.to_vec();
-    if aggregate.aggr_expr.iter().filter_map(order).all(|order| main.starts_with(order)) {
+    if !aggregate.aggr_expr.iter().any(is_ordered) {
         return Ok(LogicalPlan::Aggregate(aggregate));
     }
-    let plan = LogicalPlan::Aggregate(aggregate.clone());
-    let names = NamePreserver::new(&plan);
-    for expression in &mut aggregate.aggr_expr {
-        if order(expression).is_some_and(|order| !main.starts_with(order)) {
-            let name = names.save(expression);
-            let own = sorting(expression.clone().unalias());
-            *expression = name.restore(own);
-        }
+    let names = NamePreserver::new(&LogicalPlan::Aggregate(aggregate.clone()));
+    for expression in aggregate.aggr_expr.iter_mut().filter(|expression| is_ordered(expression)) {
+        let name = names.save(expression);
+        let own = sorting(expression.clone().unalias());
+        *expression = name.restore(own);
     }
     LogicalPlan::Aggregate(aggregate).recompute_schema()
 }
 
-/// The order that the aggregate's result depends on, if there is one.
-fn order(expression: &Expr) -> Option<&[Sort]> {
+/// Whether the aggregate's result depends on an order that is given.
+fn is_ordered(expression: &Expr) -> bool {
     match expression {
-        Expr::Alias(alias) => order(&alias.expr),
+        Expr::Alias(alias) => is_ordered(&alias.expr),
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
-            let is_ordered = !params.order_by.is_empty() && !func.order_sensitivity().is_insensitive();
-            is_ordered.then_some(&params.order_by)
+            !params.order_by.is_empty() && !func.order_sensitivity().is_insensitive()
         }
-        _ => None,
+        _ => false,
     }
 }
 
@@ -139,8 +124,38 @@ impl AggregateUDFImpl for Sorting {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let (made, rows) = self.parts(args);
+        Ok(Box::new(SortedGroup { made, rows }))
+    }
+
+    fn groups_accumulator_supported(&self, _args: AccumulatorArgs) -> bool {
+        true
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        let (made, rows) = self.parts(args);
+        Ok(Box::new(SortedGroups { made, rows }))
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::NotSupported
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+}
+
+impl Sorting {
+    /// What makes accumulators of the function, and the rows that one of them will get.
+    fn parts(&self, args: AccumulatorArgs) -> (Made, KeptRows) {
         let types: Vec<DataType> = args.expr_fields.iter().map(|field| field.data_type().clone()).collect();
         let (own, keys) = types.split_at(self.arguments);
+        let shape = RowShape {
+            own: own.to_vec(),
+            keys: keys.iter().cloned().zip(self.order.iter().copied()).collect(),
+            is_distinct: self.is_distinct,
+        };
         let end = args.exprs.iter().find_map(|argument| ended(argument).0.cloned());
         let made = Made::of(
             self.inner.clone(),
@@ -153,127 +168,130 @@ impl AggregateUDFImpl for Sorting {
                 ..args
             },
         );
-        Ok(Box::new(KeptRows {
-            made,
-            own: own.to_vec(),
-            keys: keys.iter().cloned().zip(self.order.iter().copied()).collect(),
-            is_distinct: self.is_distinct,
-            pieces: Vec::new(),
-            end,
-        }))
-    }
-
-    fn reverse_expr(&self) -> ReversedUDAF {
-        ReversedUDAF::NotSupported
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        AggregateOrderSensitivity::Insensitive
+        (made, KeptRows::new(shape, end))
     }
 }
 
-/// The rows of a group.
+/// The function over the rows of one group.
 #[derive(Debug)]
-struct KeptRows {
+struct SortedGroup {
     made: Made,
-    own: Vec<DataType>,
-    keys: Vec<(DataType, SortOptions)>,
-    is_distinct: bool,
-    pieces: Vec<Vec<ArrayRef>>,
-    end: Option<RunEnd>,
+    rows: KeptRows,
 }
 
-impl KeptRows {
-    fn keep(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
-        if columns.first().is_some_and(|first| !first.is_empty()) {
-            self.pieces.push(columns);
-        }
-        if self.pieces.len() >= PIECES_MAX {
-            self.join_pieces()?;
-        }
-        Ok(())
-    }
-
-    fn join_pieces(&mut self) -> Result<()> {
-        if self.pieces.len() < 2 {
-            return Ok(());
-        }
-        let column = |column: usize| {
-            let parts: Vec<&dyn Array> = self.pieces.iter().map(|piece| piece[column].as_ref()).collect();
-            concat(&parts)
-        };
-        let whole = (0..self.pieces[0].len()).map(column).collect::<std::result::Result<Vec<_>, _>>()?;
-        self.pieces = vec![whole];
-        Ok(())
-    }
-
-    /// The places of the rows in their order; of equal ones the first, if they are told apart.
-    fn places(&self, columns: &[ArrayRef]) -> Result<UInt32Array> {
-        let (own, keys) = columns.split_at(self.own.len());
-        let rows = |fields: Vec<SortField>, columns: &[ArrayRef]| -> Result<Rows> {
-            Ok(RowConverter::new(fields)?.convert_columns(columns)?)
-        };
-        let fields =
-            self.keys.iter().map(|(known, options)| SortField::new_with_options(known.clone(), *options));
-        let keys = rows(fields.collect(), keys)?;
-        let count = u32::try_from(columns[0].len())
-            .map_err(|_| external(Error::internal("an aggregate of more than 2^32 rows")))?;
-        let mut places: Vec<u32> = (0..count).collect();
-        if !self.is_distinct {
-            places.sort_by(|one, other| keys.row(*one as usize).cmp(&keys.row(*other as usize)));
-            return Ok(places.into());
-        }
-        let own = rows(self.own.iter().cloned().map(SortField::new).collect(), own)?;
-        places.sort_by(|&one, &other| {
-            let (one, other) = (one as usize, other as usize);
-            keys.row(one).cmp(&keys.row(other)).then_with(|| own.row(one).cmp(&own.row(other)))
-        });
-        places.dedup_by(|one, other| own.row(*one as usize) == own.row(*other as usize));
-        Ok(places.into())
-    }
-}
-
-impl Accumulator for KeptRows {
+impl Accumulator for SortedGroup {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.keep(values.to_vec())
+        self.rows.count_groups(1)?;
+        self.rows.keep(values, repeat_n(0, values[0].len()))
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        if let Some(end) = &self.end {
-            end.interrupt().check().map_err(external)?;
-        }
-        self.join_pieces()?;
         let mut inner = self.made.accumulator()?;
-        if let Some(columns) = self.pieces.first() {
-            let places = self.places(columns)?;
-            let sorted = columns[..self.own.len()].iter().map(|column| take(column, &places, None));
-            inner.update_batch(&sorted.collect::<std::result::Result<Vec<_>, _>>()?)?;
-        }
+        let groups = self.rows.group_count();
+        self.rows.hand_on(groups, |columns, _| inner.update_batch(columns))?;
         inner.evaluate()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.join_pieces()?;
-        let types = self.own.iter().chain(self.keys.iter().map(|(known, _)| known));
-        let state = types.enumerate().map(|(at, known)| match self.pieces.first() {
-            Some(columns) => SingleRowListArrayBuilder::new(columns[at].clone()).build_list_scalar(),
-            None => ScalarValue::new_null_list(known.clone(), true, 1),
-        });
-        Ok(state.collect())
+        self.rows.count_groups(1)?;
+        self.rows.lists(1)?.iter().map(|lists| ScalarValue::try_from_array(lists, 0)).collect()
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        for row in 0..states[0].len() {
-            if states[0].is_valid(row) {
-                self.keep(states.iter().map(|lists| lists.as_list::<i32>().value(row)).collect())?;
-            }
-        }
-        Ok(())
+        self.rows.count_groups(1)?;
+        self.rows.keep_lists(states, &vec![0; states[0].len()])
     }
 
     fn size(&self) -> usize {
-        let bytes =
-            |piece: &Vec<ArrayRef>| piece.iter().map(|array| array.get_array_memory_size()).sum::<usize>();
-        size_of::<KeptRows>() + self.pieces.iter().map(bytes).sum::<usize>()
+        size_of::<SortedGroup>() + self.rows.size()
+    }
+}
+
+/// The function over the rows of many groups.
+struct SortedGroups {
+    made: Made,
+    rows: KeptRows,
+}
+
+impl SortedGroups {
+    fn emitted(&self, emit_to: EmitTo) -> usize {
+        match emit_to {
+            EmitTo::All => self.rows.group_count(),
+            EmitTo::First(groups) => groups,
+        }
+    }
+
+    /// The results of the first groups, by an accumulator for each: the function has none for many groups.
+    fn one_by_one(&mut self, groups: usize) -> Result<ArrayRef> {
+        let (made, mut values) = (&self.made, Vec::with_capacity(groups));
+        let mut inner = made.accumulator()?;
+        // Finishes groups until the one of this number is next.
+        let mut finish_to = |inner: &mut Box<dyn Accumulator>, group: usize| -> Result<()> {
+            while values.len() < group {
+                values.push(inner.evaluate()?);
+                *inner = made.accumulator()?;
+            }
+            Ok(())
+        };
+        self.rows.hand_on(groups, |columns, of_rows| {
+            let mut from = 0;
+            for run in of_rows.chunk_by(|one, other| one == other) {
+                finish_to(&mut inner, run[0])?;
+                let rows: Vec<ArrayRef> =
+                    columns.iter().map(|column| column.slice(from, run.len())).collect();
+                inner.update_batch(&rows)?;
+                from += run.len();
+            }
+            Ok(())
+        })?;
+        finish_to(&mut inner, groups)?;
+        match values.is_empty() {
+            true => Ok(new_empty_array(made.return_type())),
+            false => ScalarValue::iter_to_array(values),
+        }
+    }
+}
+
+impl GroupsAccumulator for SortedGroups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        rows: Option<&BooleanArray>,
+        count: usize,
+    ) -> Result<()> {
+        self.rows.count_groups(count)?;
+        let Some(rows) = rows else { return self.rows.keep(values, groups.iter().copied()) };
+        let columns =
+            values.iter().map(|column| filter(column, rows)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let stay = groups.iter().zip(rows).filter_map(|(group, stays)| stays?.then_some(*group));
+        self.rows.keep(&columns, stay)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let groups = self.emitted(emit_to);
+        let Some(mut inner) = self.made.groups_accumulator()? else { return self.one_by_one(groups) };
+        self.rows.hand_on(groups, |columns, of_rows| inner.update_batch(columns, of_rows, None, groups))?;
+        // Groups without rows are there, too.
+        let none: Vec<ArrayRef> = self.rows.own_types().map(new_empty_array).collect();
+        inner.update_batch(&none, &[], None, groups)?;
+        inner.evaluate(EmitTo::All)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.rows.lists(self.emitted(emit_to))
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
+        self.rows.count_groups(count)?;
+        self.rows.keep_lists(states, groups)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], rows: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        single_lists(values, rows)
+    }
+
+    fn size(&self) -> usize {
+        size_of::<SortedGroups>() + self.rows.size()
     }
 }

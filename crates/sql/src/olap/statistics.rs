@@ -103,16 +103,18 @@ impl AggregateUDFImpl for Statistic {
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
         let wanted = if matches!(self.kind, Kind::Spread(_)) { 1 } else { 2 };
-        let accepted = arguments.iter().map(|argument| match argument {
-            exact if is_exact(self.kind, exact).is_some() => Some(exact.clone()),
-            // Others become doubles when types are settled.
-            &NUMBER => Some(NUMBER),
-            number if number.is_numeric() || number.is_null() => Some(DataType::Float64),
-            _ => None,
-        });
-        match accepted.collect::<Option<Vec<_>>>() {
-            Some(accepted) if accepted.len() == wanted => Ok(accepted),
-            _ => {
+        match arguments.len() == wanted {
+            true => Ok(arguments
+                .iter()
+                .map(|argument| match argument {
+                    exact if is_exact(self.kind, exact).is_some() => exact.clone(),
+                    // Others become doubles when types are settled, or are refused then (`typing::taken`).
+                    &NUMBER => NUMBER,
+                    number if number.is_numeric() || number.is_null() => DataType::Float64,
+                    other => other.clone(),
+                })
+                .collect()),
+            false => {
                 let types: Vec<String> =
                     arguments.iter().map(|argument| sql_type(argument).to_string()).collect();
                 let message = format!("function {}({}) does not exist", self.name, types.join(", "));

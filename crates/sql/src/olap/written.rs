@@ -263,7 +263,7 @@ enum Rough {
     Type,
     /// The type of the operands.
     Number,
-    /// The type of the operands, or days between dates.
+    /// The type of the operands; days between dates, an interval between moments and between times.
     Difference,
     /// The type of the first argument.
     First,
@@ -336,8 +336,8 @@ impl ScalarUDFImpl for Written {
                 let result = result.or_else(|| library::only_result(self.name, types.len()));
                 result.map_or(DataType::Utf8View, computed_type)
             }
-            Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
-            Rough::Number | Rough::Difference => number(arguments),
+            Rough::Difference => difference(arguments),
+            Rough::Number => number(arguments),
             Rough::First => arguments[0].clone(),
             Rough::Second => arguments[1].clone(),
             Rough::Argument => known().unwrap_or(DataType::Utf8),
@@ -365,6 +365,22 @@ fn operator_like(name: &str) -> bool {
 
 fn is_unknown(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Null | DataType::Utf8)
+}
+
+/// What has no type yet has that of the other side.
+fn difference(operands: &[DataType]) -> DataType {
+    let all = |wanted: fn(&DataType) -> bool| {
+        operands.iter().all(|side| is_unknown(side) || wanted(side)) && operands.iter().any(wanted)
+    };
+    let is_date = |side: &DataType| *side == DataType::Date32;
+    let is_moment = |side: &DataType| matches!(side, DataType::Timestamp(..) | DataType::Date32);
+    if all(is_date) {
+        DataType::Int32
+    } else if all(is_moment) || all(|side| matches!(side, DataType::Time64(_))) {
+        wide_type(SqlType::INTERVAL)
+    } else {
+        number(operands)
+    }
 }
 
 /// The wider of two numbers; beside something else, that.

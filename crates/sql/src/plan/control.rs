@@ -268,6 +268,8 @@ fn shown_name(words: &[ast::Ident]) -> String {
     match words.join(" ").as_str() {
         "transaction isolation level" => "transaction_isolation".into(),
         "time zone" => "timezone".into(),
+        // The parser takes SESSION for a word of its own.
+        "authorization" => "session_authorization".into(),
         _ => words.join("."),
     }
 }

@@ -8,14 +8,15 @@ use crate::expression::bind::type_name;
 use crate::name::not_supported;
 use crate::olap::error::external;
 use crate::olap::operation::Operation;
-use crate::olap::value::field_type;
+use crate::olap::value::{field_type, scalar};
 use crate::olap::{computed, number_aggregate};
 use ankerdb_engine::{DataType, Error, PackedType, SqlState};
 use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams, Case};
-use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
+use datafusion::scalar::ScalarValue;
 
 const INET: DataType = DataType::Packed(PackedType::Inet);
 const CIDR: DataType = DataType::Packed(PackedType::Cidr);
@@ -36,18 +37,7 @@ impl Reader<'_, '_> {
             matches!(typed.func.name(), "min" | "max" | "bool_and" | "bool_or" | "bit_and" | "bit_or");
         typed.params.distinct &= !is_idempotent;
         self.emitted_all(&mut typed.params.args)?;
-        self.add_up_times(typed.func.name(), &mut typed.params.args)?;
-        // There are no others of networks.
-        if let ("min" | "max", [argument]) = (typed.func.name(), typed.params.args.as_mut_slice())
-            && field_type(&argument.to_field(self.schema.as_ref())?.1) == Some(CIDR)
-        {
-            *argument = computed::call(Operation::Cast(INET), vec![argument.clone()], INET);
-        }
-        if takes_doubles(typed.func.name()) {
-            for argument in &mut typed.params.args {
-                *argument = keyed::as_double(argument.clone(), self.schema)?;
-            }
-        }
+        self.fit_arguments(typed.func.name(), &mut typed.params.args)?;
         if let ("count", [_, _, ..]) = (typed.func.name(), typed.params.args.as_slice())
             && !typed.params.distinct
         {
@@ -95,6 +85,52 @@ impl Reader<'_, '_> {
             typed.params.distinct = false;
         }
         Ok(Expr::AggregateFunction(typed))
+    }
+
+    /// Gives arguments the types that the aggregate has for them.
+    fn fit_arguments(&self, name: &str, arguments: &mut [Expr]) -> Result<()> {
+        self.add_up_times(name, arguments)?;
+        // There are no others of networks.
+        if let ("min" | "max", [argument]) = (name, &mut *arguments)
+            && field_type(&argument.to_field(self.schema.as_ref())?.1) == Some(CIDR)
+        {
+            *argument = computed::call(Operation::Cast(INET), vec![argument.clone()], INET);
+        }
+        if let ("string_agg", [text, delimiter]) = (name, &mut *arguments) {
+            self.fit_delimiter(text, delimiter)?;
+        }
+        if takes_doubles(name) {
+            for argument in arguments {
+                *argument = keyed::as_double(argument.clone(), self.schema)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A delimiter of `string_agg` beside what it delimits: both are texts, or both bytes.
+    fn fit_delimiter(&self, text: &Expr, delimiter: &mut Expr) -> Result<()> {
+        let known = |part: &Expr| -> Result<Option<DataType>> {
+            Ok(field_type(&part.to_field(self.schema.as_ref())?.1))
+        };
+        let is_bytes = |known: Option<DataType>| known == Some(DataType::Bytea);
+        if is_bytes(known(text)?)
+            && let Expr::Literal(ScalarValue::Utf8(Some(written)), _) = delimiter
+        {
+            let value = ankerdb_value::parse_text(DataType::Bytea, written).map_err(external)?;
+            *delimiter = lit(scalar(&value, None).map_err(external)?);
+        }
+        let (first, second) = (known(text)?, known(delimiter)?);
+        let is_taken = |other: DataType| match first {
+            Some(DataType::Bytea) => other == DataType::Bytea,
+            _ => other.is_text() || first.is_none() && other == DataType::Bytea,
+        };
+        let is_list = delimiter.get_type(self.schema.as_ref())?.is_nested();
+        if is_list || second.is_some_and(|second| !is_taken(second)) {
+            let name = |known: Option<DataType>| known.map_or("unknown".to_owned(), type_name);
+            let types = format!("string_agg({}, {})", name(first), name(second));
+            return Err(external(undefined_function(&types)));
+        }
+        Ok(())
     }
 
     /// Types the order of an aggregate's rows.

@@ -70,11 +70,20 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// A NULL that has its type, so that what is made of it is NULL.
+    /// A NULL that has its type, so that what is made of it is NULL: one that is written, or what constants are folded to.
     pub(super) fn as_null(&self, operand: Operand) -> Operand {
         match self.as_constant(operand.clone()) {
             null @ Operand::Typed(Typed { expression: Expression::Literal(Value::Null), .. }) => null,
-            _ => operand,
+            _ => match operand {
+                Operand::Typed(Typed { expression, data_type })
+                    if !is_list_type(data_type)
+                        && expression.is_constant()
+                        && matches!(fold(expression.clone()), Ok(Expression::Literal(Value::Null))) =>
+                {
+                    Operand::Typed(Typed { expression: Expression::Literal(Value::Null), data_type })
+                }
+                other => other,
+            },
         }
     }
 

@@ -252,8 +252,14 @@ impl Typing<'_> {
         let mut rows: Vec<Vec<Expr>> = values.values.iter().map(|_| Vec::with_capacity(width)).collect();
         for position in 0..width {
             let mut reader = Reader::new(self, &schema);
-            let operands =
-                values.values.iter().map(|row| reader.read(&row[position])).collect::<Result<_>>()?;
+            let operands = values.values.iter().map(|row| match &row[position] {
+                // DataFusion has given it the type of the cells beside it, as it sees them.
+                Expr::Literal(value, _) if value.is_null() => {
+                    reader.read(&Expr::Literal(ScalarValue::Null, None))
+                }
+                cell => reader.read(cell),
+            });
+            let operands = operands.collect::<Result<_>>()?;
             for (row, expression) in rows.iter_mut().zip(reader.emit_merged(operands, "VALUES")?) {
                 row.push(expression);
             }

@@ -6,7 +6,7 @@ use super::undefined_function;
 use crate::name::not_supported;
 use crate::olap::error::external;
 use crate::olap::list_cast;
-use crate::olap::value::field_type;
+use crate::olap::value::{field_type, sql_type};
 use ankerdb_engine::{DataType, ListType, PackedType, SystemType};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::error::Result;
@@ -124,21 +124,27 @@ pub(super) fn takes_doubles(name: &str) -> bool {
     name.starts_with("regr_") || matches!(name, "corr" | "covar_pop" | "covar_samp" | "percentile_cont")
 }
 
+/// Whether an aggregate of numbers, or of booleans, takes values of a type.
+fn takes(name: &str, known: DataType) -> bool {
+    match name {
+        "sum" | "avg" => known.is_numeric() || matches!(known, DataType::Interval(_) | DataType::Time(_)),
+        "bool_and" | "bool_or" | "every" => known == DataType::Boolean,
+        _ if combines_bits(name) => {
+            is_bits(known) || matches!(known, DataType::SmallInt | DataType::Integer | DataType::BigInt)
+        }
+        _ => known.is_numeric(),
+    }
+}
+
 /// 42883 for aggregates of types that PostgreSQL does not have.
 pub(super) fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
     let refused = match field_type(argument) {
+        Some(known) if takes_numbers(name) && !takes(name, known) => known,
+        None if takes_numbers(name) && argument.data_type().is_nested() => sql_type(argument.data_type()),
         Some(
             known @ (DataType::Boolean | DataType::Uuid | DataType::Bytea | DataType::Json | DataType::Jsonb),
         ) if matches!(name, "min" | "max") => known,
-        Some(known @ DataType::Bytea) if name == "string_agg" => {
-            return Err(external(not_supported(&format!("{name} of {known}"))));
-        }
-        Some(known) if name == "string_agg" && !known.is_text() => known,
-        Some(known @ (DataType::Enum(_) | DataType::Packed(_) | DataType::System(SystemType::Oid)))
-            if takes_numbers(name) && !(combines_bits(name) && is_bits(known)) =>
-        {
-            known
-        }
+        Some(known) if name == "string_agg" && !known.is_text() && known != DataType::Bytea => known,
         Some(known @ (DataType::Packed(PackedType::Range(_)) | DataType::System(SystemType::Row(_))))
             if matches!(name, "min" | "max") =>
         {
