@@ -80,6 +80,9 @@ pub fn batch_size(block_size: usize) -> usize {
 }
 
 /// The products below the organizations of an experiment, each once.
+///
+/// # Errors
+/// What is missing, and how to get it.
 pub fn products(setup: &Setup) -> Result<Vec<Product>> {
     let mut found: Vec<Product> = Vec::new();
     for members in &setup.members {

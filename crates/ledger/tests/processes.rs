@@ -314,9 +314,9 @@ fn transactions_that_are_submitted_together_stay_in_their_order_over_several_blo
     };
     assert_eq!(outcomes(&again), outcomes(&done));
     network.wait_for_equal_heights();
-    for at in 0..ORGANIZATIONS.len() {
-        let rows = started::connect(&network.servers[at]).run("SELECT balance FROM account").expect("a row");
-        assert_eq!(rows[0][0][0].as_deref(), Some(COUNT.to_string().as_bytes()), "{}", ORGANIZATIONS[at]);
+    for (server, name) in network.servers.iter().zip(ORGANIZATIONS) {
+        let rows = started::connect(server).run("SELECT balance FROM account").expect("a row");
+        assert_eq!(rows[0][0][0].as_deref(), Some(COUNT.to_string().as_bytes()), "{name}");
     }
     // One that is refused keeps all of its message out.
     let number = 3 + COUNT;
