@@ -5,6 +5,7 @@ use crate::{engine, interrupt};
 use ankerdb_engine::{Configuration, Result, Technique};
 use ankerdb_experiment::harness::ExperimentWatch;
 use ankerdb_experiment::report::check_folder;
+use ankerdb_experiment::setup::members::LedgerMembers;
 use ankerdb_experiment::{all, find, setup};
 use ankerdb_measure::machine::Machine;
 use clap::Args;
@@ -27,7 +28,10 @@ pub(crate) struct ExperimentOptions {
     /// MiB of each column, for experiments on columns of numbers
     #[arg(long, value_name = "MIB")]
     megabytes: Option<usize>,
-    /// Threads that run transactions; the most, if they vary
+    /// Smallbank's users, for experiments on ledgers
+    #[arg(long, value_name = "USERS")]
+    users: Option<u64>,
+    /// Threads that run transactions, or clients of a ledger; the most, if they vary
     #[arg(long, value_name = "N")]
     oltp: Option<usize>,
     /// Threads that answer queries; the most, if they vary
@@ -43,6 +47,10 @@ pub(crate) struct ExperimentOptions {
     /// all that this machine can run if not given
     #[arg(long, value_name = "TECHNIQUES", value_delimiter = ',', value_parser = technique)]
     technique: Vec<Technique>,
+    /// Databases below a ledger's three organizations to compare, separated by commas: paper (PostgreSQL, MariaDB,
+    /// PostgreSQL), postgresql, mariadb, ankerdb (each three times), mixed (one of each); all that are installed if not given
+    #[arg(long, value_name = "MEMBERS", value_delimiter = ',', value_parser = members)]
+    members: Vec<LedgerMembers>,
     /// The paper's durations, data sizes and numbers of threads
     #[arg(long)]
     full: bool,
@@ -60,6 +68,11 @@ fn technique(name: &str) -> std::result::Result<Technique, String> {
     checked.map_err(|error| {
         format!("{error}{}", error.hint().map(|hint| format!(". {hint}")).unwrap_or_default())
     })
+}
+
+/// Reads the databases below a ledger, for clap.
+fn members(name: &str) -> std::result::Result<LedgerMembers, String> {
+    LedgerMembers::parse(name).map_err(|error| error.to_string())
 }
 
 /// Lists or runs.
@@ -104,6 +117,8 @@ fn asked(options: &ExperimentOptions) -> setup::SetupOptions {
         megabytes: options.megabytes,
         engines: options.engine.clone(),
         techniques: options.technique.clone(),
+        users: options.users,
+        members: options.members.clone(),
         full: options.full,
         seed: options.seed,
     }

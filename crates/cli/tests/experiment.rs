@@ -3,7 +3,8 @@
 mod support;
 
 use ankerdb_engine::Technique;
-use std::io::{BufRead, BufReader};
+use ankerdb_ledger::server::Product;
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{ankerdb, run, text};
@@ -39,6 +40,11 @@ fn the_list_has_a_line_for_every_experiment() {
         "anker-tab2",
         "dissertation-fig2.5",
         "dissertation-fig2.6",
+        "dissertation-fig4.11",
+        "dissertation-tab4.2",
+        "dissertation-fig4.12",
+        "dissertation-fig4.13",
+        "dissertation-fig4.14",
         "snapshot-race",
         "ankerdb-fig7",
         "ankerdb-fig8",
@@ -70,6 +76,17 @@ fn impossible_experiments_are_refused_before_anything_is_loaded() {
         (&["anker-fig4", "--oltp", "2"], "--oltp and --olap do not apply"),
         (&["anker-fig6", "--technique", "fork"], "--technique does not apply, --engine does"),
         (&["anker-fig6", "--megabytes", "1"], "--megabytes does not apply, --warehouses does"),
+        (&["dissertation-fig4.11", "--users", "9"], "--users must be between 10 and 10000000, not 9"),
+        (&["dissertation-fig4.11", "--users", "9999999"], "at most --users"),
+        (
+            &["dissertation-fig4.11", "--members", "oracle"],
+            "there are paper, postgresql, mariadb, ankerdb, mixed",
+        ),
+        (&["dissertation-fig4.14", "--engine", "see-fs"], "--engine does not apply, --members does"),
+        (&["dissertation-fig4.12", "--olap", "1"], "--olap does not apply"),
+        (&["dissertation-fig4.13", "--oltp", "2"], "--oltp does not apply"),
+        (&["dissertation-tab4.2", "--megabytes", "1"], "--megabytes does not apply, --users does"),
+        (&["anker-fig6", "--members", "mixed"], "--members does not apply, --engine does"),
         (&["anker-tab1", "--technique", "zfs"], "there are physical, fork, rewiring"),
         (&["anker-fig6", "--engine", "silo"], "there are ankerdb, see-fs, see-si, see-ru"),
     ] {
@@ -230,6 +247,121 @@ fn snapshot_race_in_miniature() {
 /// The report without the paths behind it.
 fn printed(output: &str) -> &str {
     output.rsplit_once("\n\n").expect("paths follow").0.trim_end()
+}
+
+/// Runs an experiment on a ledger in miniature and checks its files. Nothing if a database is not installed, which the
+/// experiment has to say then.
+fn miniature_of_ledger(id: &str, seconds: &str, options: &[&str]) -> Option<(String, String)> {
+    let folder = Folder::new(id);
+    let arguments = [
+        &[
+            "experiment",
+            id,
+            "--seconds",
+            seconds,
+            "--users",
+            "200",
+            "--members",
+            "mixed",
+            "--out",
+            folder.path(),
+        ],
+        options,
+    ]
+    .concat();
+    let output = run(&arguments);
+    let (report, errors) = (text(&output.stdout), text(&output.stderr));
+    let missing: Vec<String> = [Product::find_postgres(), Product::find_mariadb()]
+        .into_iter()
+        .filter_map(|product| product.err().map(|error| error.to_string()))
+        .collect();
+    if let Some(missing) = missing.first() {
+        assert!(std::env::var_os("ANKERDB_STRICT").is_none_or(|strict| strict != "1"), "{missing}");
+        assert!(!output.status.success() && errors.contains(missing), "{missing} in\n{errors}");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {missing}");
+        return None;
+    }
+    assert!(output.status.success(), "{errors}");
+    assert!(!report.contains("left out"), "{report}");
+    for part in ["The paper says", "200 users instead of 100000", "commit ", "stolen CPU"] {
+        assert!(report.contains(part), "{part} is missing in\n{report}");
+    }
+    let file = |ending: &str| folder.0.join(format!("{id}.{ending}"));
+    let svg = std::fs::read_to_string(file("svg")).expect("an SVG");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    assert!(decoded_width(&file("png")) >= 640);
+    Some((report, std::fs::read_to_string(file("csv")).expect("a CSV")))
+}
+
+/// What a series of an experiment on a ledger has to be: so many points, none of them nothing.
+fn assert_measured(csv: &str, panel: &str, series: &str, count: usize) {
+    let found = values(csv, panel, series);
+    assert!(found.len() == count && found.iter().all(|value| *value > 0.0), "{panel}, {series} in\n{csv}");
+}
+
+#[test]
+fn dissertation_fig4_11_in_miniature() {
+    let Some((report, csv)) = miniature_of_ledger("dissertation-fig4.11", "1", &["--oltp", "4"]) else {
+        return;
+    };
+    for policy in ["Any-2", "All-3"] {
+        for panel in ["(a) the ledger", "From firing to the outcome"] {
+            assert_measured(&csv, panel, &format!("\"mixed, {policy}\""), 2);
+        }
+        assert!(report.contains(&format!("mixed, {policy}: as fast as raw PostgreSQL: ")), "{report}");
+    }
+    for product in ["PostgreSQL", "MariaDB", "AnKerDB"] {
+        assert_measured(&csv, "(b) raw databases", product, 2);
+    }
+}
+
+#[test]
+fn dissertation_tab4_2_in_miniature() {
+    let Some((report, csv)) = miniature_of_ledger("dissertation-tab4.2", "1", &["--oltp", "3"]) else {
+        return;
+    };
+    for distribution in ["Zipf", "uniform"] {
+        assert_measured(&csv, "The ledger", &format!("\"mixed, {distribution}\""), 1);
+        assert_measured(&csv, "Raw databases", &format!("\"MariaDB, {distribution}\""), 1);
+    }
+    let row = report.lines().find(|line| line.contains("ChainifyDB, uniform (paper)")).expect("a row");
+    assert!(row.ends_with("2279"), "{row}");
+}
+
+#[test]
+fn dissertation_fig4_12_in_miniature() {
+    let Some((report, csv)) = miniature_of_ledger("dissertation-fig4.12", "4", &["--oltp", "3"]) else {
+        return;
+    };
+    let last = |organization: &str| values(&csv, "mixed: blocks", organization).last().copied();
+    let [first, second, lost] =
+        ["postgresql-1", "mariadb-2", "ankerdb-3"].map(|name| last(name).expect("blocks"));
+    // The two that are left go on without the one that is lost.
+    assert!(first > lost && second > lost, "{first}, {second}, {lost} in\n{report}");
+    for part in ["postgresql-1 says: outvoted on block", "postgresql-1 says: repaired by partial-replay"] {
+        assert!(report.contains(part), "{part} in\n{report}");
+    }
+}
+
+#[test]
+fn dissertation_fig4_13_in_miniature() {
+    let Some((report, csv)) = miniature_of_ledger("dissertation-fig4.13", "1", &[]) else { return };
+    let [with, without] =
+        ["\"mixed, with cryptography\"", "\"mixed, without\""].map(|name| values(&csv, "Throughput", name));
+    assert!(with.len() == 2 && with.iter().all(|rate| *rate > 0.0), "{csv}");
+    assert!(with.iter().zip(&without).all(|(with, without)| with < without), "{with:?} {without:?}");
+    assert!(report.contains("parallel execution is "), "{report}");
+}
+
+#[test]
+fn dissertation_fig4_14_in_miniature() {
+    let Some((report, csv)) = miniature_of_ledger("dissertation-fig4.14", "1", &["--oltp", "3"]) else {
+        return;
+    };
+    for policy in ["Any-2", "All-3"] {
+        assert_measured(&csv, "Throughput", &format!("\"mixed, {policy}\""), 3);
+        assert!(report.contains(&format!("mixed, {policy}: blocks of 4096 are ")), "{report}");
+    }
 }
 
 /// Options that make TPC-C small.

@@ -5,8 +5,9 @@
 //! refuses what cannot work before anything is loaded, and makes a [`report::ExperimentReport`] of what was found, which is
 //! written as text, CSV, SVG and PNG by the same renderers for all.
 //!
-//! Every experiment compares all configurations that this machine can run (`ankerdb_engine::Configuration::available`);
-//! a further one appears in all of them by being added there.
+//! Every experiment on one database compares all configurations that this machine can run
+//! (`ankerdb_engine::Configuration::available`); a further one appears in all of them by being added there. Those on a ledger
+//! compare databases below its organizations ([`setup::members::LedgerMembers`]).
 #![forbid(unsafe_code)]
 
 pub mod anker;
@@ -15,6 +16,7 @@ pub mod batch;
 pub mod dissertation;
 pub mod finding;
 pub mod harness;
+pub mod ledger;
 pub mod race;
 pub mod render;
 pub mod report;
@@ -59,7 +61,7 @@ pub struct Experiment {
 const ANKER_TPCC: Data = Data::TpcC { paper: anker::WAREHOUSES, quick: anker::QUICK_WAREHOUSES };
 
 /// All of them, by paper.
-static EXPERIMENTS: [Experiment; 12] = [
+static EXPERIMENTS: [Experiment; 17] = [
     Experiment {
         id: "anker-tab1",
         title: "creating a snapshot of 1, 25 and 50 columns, after 0 to 50,000 of 51,200 pages were modified",
@@ -224,6 +226,111 @@ static EXPERIMENTS: [Experiment; 12] = [
              lends or copies all of its blocks",
             "fork: the process with all columns, once for any number of them; the engine's queries leave out of a child the \
              columns that they do not name",
+        ],
+    },
+    Experiment {
+        id: "dissertation-fig4.11",
+        title: "throughput of a ledger over 3 to 24 clients, Any-2 and All-3, and of raw databases",
+        source: "Sharma: dissertation 2020, §4.8.2, Figure 4.11",
+        paper: ledger::PAPER,
+        data: ledger::DATA,
+        compared: Compared::Members,
+        run: dissertation::fig4_11::run,
+        paper_says: &[
+            "a plot without printed values; from the text: Any-2 comes to almost 5000 transactions/s, Fabric++ to around 1000; All-3 is \
+             throttled by MySQL, which is significantly slower than PostgreSQL with any number of clients",
+            "with 3, 6 and 12 clients Any-2 is slightly faster than raw PostgreSQL",
+        ],
+        deviations: &[
+            ledger::MACHINE,
+            ledger::PRODUCTS,
+            ledger::FIRING,
+            ledger::AGREEMENT,
+            ledger::BASELINES,
+            "only \"paper\" is the paper's setup; the others have other databases below",
+        ],
+    },
+    Experiment {
+        id: "dissertation-tab4.2",
+        title: "throughput of a ledger (Any-2), accounts picked by Zipf's law and evenly",
+        source: "Sharma: dissertation 2020, §4.8.2, Table 4.2",
+        paper: ledger::PAPER,
+        data: ledger::DATA,
+        compared: Compared::Members,
+        run: dissertation::tab4_2::run,
+        paper_says: &["its numbers stand in the table, marked (paper), for the setup \"paper\""],
+        deviations: &[
+            ledger::MACHINE,
+            ledger::PRODUCTS,
+            ledger::FIRING,
+            ledger::AGREEMENT,
+            ledger::BASELINES,
+            "raw databases are not in the paper's table",
+        ],
+    },
+    Experiment {
+        id: "dissertation-fig4.12",
+        title: "blocks of a ledger's organizations over time, one of which is corrupted and another one lost",
+        source: "Sharma: dissertation 2020, §4.8.3, Figure 4.12",
+        paper: PaperSetup { oltp: 12, seconds: 40, quick_seconds: 8, threads_vary: false, ..ledger::PAPER },
+        data: ledger::DATA,
+        compared: Compared::Members,
+        run: dissertation::fig4_12::run,
+        paper_says: &[
+            "plots without printed values; from the text, two PostgreSQL and one MySQL: recovery takes around 17 s, in which nobody \
+             progresses, as MySQL is too far behind; after the loss the other two go on when that has caught up",
+            "three PostgreSQL: recovery takes around 4 s and stops nobody; after the loss one waits shortly for the other",
+        ],
+        deviations: &[
+            ledger::MACHINE,
+            ledger::PRODUCTS,
+            ledger::FIRING,
+            ledger::AGREEMENT,
+            "each of the three phases takes --seconds; how long the paper's take it does not say. Recovery is the paper's, from the last \
+             of the checkpoints that are made every five blocks (recovery = \"partial-replay\"); the number of clients the paper does \
+             not say",
+            "without --full blocks of 256 transactions instead of 4096; clients fire at all organizations in turn",
+        ],
+    },
+    Experiment {
+        id: "dissertation-fig4.13",
+        title: "what cryptography and parallel execution do to a ledger's throughput",
+        source: "Sharma: dissertation 2020, §4.8.4, Figure 4.13",
+        paper: PaperSetup { oltp: 1, seconds: 60, quick_seconds: 5, threads_vary: false, ..ledger::PAPER },
+        data: ledger::DATA,
+        compared: Compared::Members,
+        run: dissertation::fig4_13::run,
+        paper_says: &[
+            "bars without printed values; from the text: cryptography takes 7% of the throughput of parallel execution under Any-2 and \
+             8.5% under All-3; parallel execution is up to 5x as fast as serial execution",
+        ],
+        deviations: &[
+            ledger::MACHINE,
+            ledger::PRODUCTS,
+            ledger::AGREEMENT,
+            "signatures cannot be switched off: without cryptography is the time of a block less that of verifying once more what \
+             was signed in it; what clients and the ordering server spend on signing is in neither",
+            "the organizations are threads of one process, and each block is waited for in all three (All-3), one after the other; no \
+             messages between processes; without --full blocks of 1024 transactions instead of 4096",
+        ],
+    },
+    Experiment {
+        id: "dissertation-fig4.14",
+        title: "throughput of a ledger over 256 to 4096 transactions in a block, Any-2 and All-3",
+        source: "Sharma: dissertation 2020, §4.8.5, Figure 4.14",
+        paper: PaperSetup { oltp: 24, quick_seconds: 3, threads_vary: false, ..ledger::PAPER },
+        data: ledger::DATA,
+        compared: Compared::Members,
+        run: dissertation::fig4_14::run,
+        paper_says: &[
+            "bars without printed values; from the text: under both policies the throughput increases with the size of blocks",
+        ],
+        deviations: &[
+            ledger::MACHINE,
+            ledger::PRODUCTS,
+            ledger::FIRING,
+            ledger::AGREEMENT,
+            "the number of clients the paper does not say; without --full 256, 1024 and 4096 transactions only",
         ],
     },
     Experiment {

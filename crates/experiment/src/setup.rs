@@ -2,12 +2,14 @@
 //! anything is loaded if it cannot work.
 
 pub mod choice;
+pub mod members;
 
 use crate::Experiment;
 use ankerdb_engine::{Configuration, Error, Result, SqlState, Technique};
 use ankerdb_measure::machine::{Machine, available_memory_bytes};
 use ankerdb_workload::htap::config::BYTES_PER_WAREHOUSE;
 use choice::Compared;
+use members::LedgerMembers;
 use std::time::Duration;
 
 /// Streams of the kind that does not vary, where an experiment varies the other one.
@@ -18,6 +20,13 @@ const BASE_BYTES: u64 = 512 << 20;
 const GROWTH_BYTES_PER_THREAD_SECOND: u64 = 24 << 20;
 /// Memory of TPC-H's three tables at scale factor 1, indexes and versions of a second included.
 const BYTES_PER_SCALE_FACTOR: f64 = 3.0 * (1u64 << 30) as f64;
+/// Memory that three database servers and a ledger's processes take besides their data.
+const LEDGER_BYTES: u64 = 1 << 30;
+/// Memory of a user of Smallbank with two accounts in three databases.
+const BYTES_PER_USER: u64 = 4 << 10;
+/// The most users of Smallbank, and the fewest.
+const USERS_MAX: u64 = 10_000_000;
+const USERS_MIN: u64 = 10;
 /// The shortest pause between queries when durations are shortened.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
@@ -37,6 +46,13 @@ pub enum Data {
         paper: f64,
         /// When shortened.
         quick: f64,
+    },
+    /// Smallbank's accounts of these users in the paper, and of these by default.
+    Smallbank {
+        /// The paper's.
+        paper: u64,
+        /// When shortened.
+        quick: u64,
     },
     /// Columns of eight-byte numbers, of so many MiB each.
     Columns {
@@ -85,10 +101,14 @@ pub struct SetupOptions {
     pub seconds: Option<u64>,
     /// MiB of each column.
     pub megabytes: Option<usize>,
+    /// Smallbank's users.
+    pub users: Option<u64>,
     /// Configurations to compare; all if empty.
     pub engines: Vec<Configuration>,
     /// Techniques to compare with ours; all if empty.
     pub techniques: Vec<Technique>,
+    /// Databases below a ledger's organizations; all that are compared if empty.
+    pub members: Vec<LedgerMembers>,
     /// Runs as long, and with as much data and as many threads, as in the paper.
     pub full: bool,
     /// Seed of data and inputs.
@@ -104,7 +124,9 @@ pub struct Setup {
     pub scale: f64,
     /// MiB of each column; 0 for other data.
     pub megabytes: usize,
-    /// OLTP threads (the most, if they vary).
+    /// Smallbank's users; 0 for other data.
+    pub users: u64,
+    /// OLTP threads, or clients of a ledger (the most, if they vary).
     pub oltp: usize,
     /// OLAP threads (the most, if they vary).
     pub olap: usize,
@@ -118,6 +140,8 @@ pub struct Setup {
     pub engines: Vec<Configuration>,
     /// Techniques to compare with ours.
     pub techniques: Vec<Technique>,
+    /// Databases below a ledger's organizations that are compared.
+    pub members: Vec<LedgerMembers>,
     /// Whether nothing is shortened.
     pub full: bool,
     /// Seed of data and inputs.
@@ -148,7 +172,7 @@ impl Setup {
         let paper = &experiment.paper;
         refuse_foreign(experiment, options)?;
         let (warehouses, scale) = match experiment.data {
-            Data::Columns { .. } => (Vec::new(), 0.0),
+            Data::Columns { .. } | Data::Smallbank { .. } => (Vec::new(), 0.0),
             Data::TpcC { paper, quick } => {
                 (warehouses(if options.full { paper } else { quick }, options.warehouses)?, 0.0)
             }
@@ -160,14 +184,15 @@ impl Setup {
                 (Vec::new(), scale)
             }
         };
-        let megabytes = megabytes(experiment, options)?;
-        let is_fixed = experiment.compared == Compared::Techniques;
+        let (megabytes, users) = (megabytes(experiment, options)?, users(experiment, options)?);
+        // A ledger's clients wait most of the time.
+        let is_fixed = experiment.compared != Compared::Configurations;
         let threads = |asked: Option<usize>, paper: usize, scaled: usize, option: &str| match asked {
             Some(0) => Err(invalid(format!("{option} must be at least 1"))),
             Some(count) if count > 512 => Err(invalid(format!("{option} must be at most 512, not {count}"))),
             Some(count) => Ok(count),
             None if options.full || is_fixed => Ok(paper),
-            None => Ok(scaled.clamp(1, paper)),
+            None => Ok(scaled.clamp(1, paper.max(1))),
         };
         // The paper's threads use all of its cores; ours keep the proportion.
         let cores = machine.cores;
@@ -200,7 +225,9 @@ impl Setup {
             interval: paper.interval.mul_f64(share).max(INTERVAL_MIN).min(paper.interval),
             engines,
             techniques: choice::chosen(&options.techniques),
+            members: members_of(experiment, options)?,
             megabytes,
+            users,
             full: options.full,
             seed: options.seed,
         })
@@ -222,6 +249,7 @@ impl Setup {
             Data::Columns { count, factor, .. } => {
                 BASE_BYTES + column_bytes(count, factor) * self.megabytes as u64
             }
+            Data::Smallbank { .. } => LEDGER_BYTES + self.users * BYTES_PER_USER,
             _ => self.memory_bytes(self.warehouses.last().copied().unwrap_or(0)),
         }
     }
@@ -272,6 +300,10 @@ impl Setup {
                 let possible = available.saturating_sub(BASE_BYTES) / column_bytes(count, factor);
                 format!("at most --megabytes {possible} fits")
             }
+            Data::Smallbank { .. } => {
+                let possible = available.saturating_sub(LEDGER_BYTES) / BYTES_PER_USER;
+                format!("at most --users {possible} fits")
+            }
             Data::TpcH { .. } => {
                 let possible = available.saturating_sub(BASE_BYTES) as f64 / BYTES_PER_SCALE_FACTOR;
                 format!("at most --scale {:.3} fits", (possible * 1000.0).floor() / 1000.0)
@@ -295,6 +327,9 @@ impl Setup {
             Data::TpcH { paper, .. } if paper != self.scale => {
                 deviations.push(format!("scale factor {} instead of {paper}", self.scale));
             }
+            Data::Smallbank { paper, .. } if paper != self.users => {
+                deviations.push(format!("{} users instead of {paper}", self.users));
+            }
             Data::Columns { count, paper, .. } if paper != self.megabytes => {
                 deviations.push(format!(
                     "{count} column{} of {} MiB ({} pages) instead of {paper} MiB",
@@ -305,7 +340,11 @@ impl Setup {
             }
             _ => {}
         }
-        if (self.oltp, self.olap) != (paper.oltp, paper.olap) {
+        if experiment.compared == Compared::Members {
+            if self.oltp != paper.oltp {
+                deviations.push(format!("at most {} clients instead of {}", self.oltp, paper.oltp));
+            }
+        } else if (self.oltp, self.olap) != (paper.oltp, paper.olap) {
             deviations.push(format!(
                 "threads scaled to {} cores: {} OLTP + {} OLAP at most instead of {} + {}",
                 machine.cores, self.oltp, self.olap, paper.oltp, paper.olap
@@ -328,6 +367,8 @@ impl Setup {
             ));
         }
         let threads = match (paper.threads_vary, experiment.data) {
+            // That databases, nodes and clients share the cores stands among what always holds.
+            (_, Data::Smallbank { .. }) => 0,
             (false, _) => self.oltp + self.olap,
             // One kind varies beside a fixed number of the other.
             (true, Data::TpcC { .. }) => self.oltp.max(self.olap) + FIXED_STREAMS,
@@ -349,21 +390,36 @@ fn refuse_foreign(experiment: &Experiment, options: &SetupOptions) -> Result<()>
         Data::TpcC { .. } => ("TPC-C", "--warehouses"),
         Data::TpcH { .. } => ("TPC-H", "--scale"),
         Data::Columns { .. } => ("columns of numbers", "--megabytes"),
+        Data::Smallbank { .. } => ("Smallbank", "--users"),
     };
     let given = [
         ("--warehouses", options.warehouses.is_some()),
         ("--scale", options.scale.is_some()),
         ("--megabytes", options.megabytes.is_some()),
+        ("--users", options.users.is_some()),
     ];
     if let Some((option, _)) = given.into_iter().find(|(option, given)| *given && *option != sizes) {
         return Err(foreign_option(experiment, option, &format!("uses {data}"), sizes));
     }
+    let (compares, by) = match experiment.compared {
+        Compared::Configurations => ("compares configurations", "--engine"),
+        Compared::Techniques => ("compares techniques", "--technique"),
+        Compared::Members => ("compares databases below a ledger", "--members"),
+    };
+    let given = [
+        ("--engine", !options.engines.is_empty()),
+        ("--technique", !options.techniques.is_empty()),
+        ("--members", !options.members.is_empty()),
+    ];
+    if let Some((option, _)) = given.into_iter().find(|(option, given)| *given && *option != by) {
+        return Err(foreign_option(experiment, option, compares, by));
+    }
     match experiment.compared {
-        Compared::Configurations if !options.techniques.is_empty() => {
-            Err(foreign_option(experiment, "--technique", "compares configurations", "--engine"))
+        Compared::Members if options.oltp.is_some() && experiment.paper.oltp < 2 => {
+            Err(invalid(format!("{} has one client: --oltp does not apply", experiment.id)))
         }
-        Compared::Techniques if !options.engines.is_empty() => {
-            Err(foreign_option(experiment, "--engine", "compares techniques", "--technique"))
+        Compared::Members if options.olap.is_some() => {
+            Err(invalid(format!("{} asks no queries: --olap does not apply", experiment.id)))
         }
         Compared::Techniques
             if options.olap.is_some() || (options.oltp.is_some() && experiment.paper.oltp < 2) =>
@@ -384,6 +440,32 @@ fn megabytes(experiment: &Experiment, options: &SetupOptions) -> Result<usize> {
         Some(other) => Err(invalid(format!("--megabytes must be between 1 and 1000000, not {other}"))),
         None if options.full => Ok(paper),
         None => Ok(quick),
+    }
+}
+
+/// Smallbank's users.
+fn users(experiment: &Experiment, options: &SetupOptions) -> Result<u64> {
+    let Data::Smallbank { paper, quick } = experiment.data else { return Ok(0) };
+    match options.users {
+        Some(users @ USERS_MIN..=USERS_MAX) => Ok(users),
+        Some(other) => {
+            Err(invalid(format!("--users must be between {USERS_MIN} and {USERS_MAX}, not {other}")))
+        }
+        None if options.full => Ok(paper),
+        None => Ok(quick),
+    }
+}
+
+/// Databases below a ledger's organizations that are asked for, as far as they are installed.
+fn members_of(experiment: &Experiment, options: &SetupOptions) -> Result<Vec<LedgerMembers>> {
+    if experiment.compared != Compared::Members {
+        return Ok(Vec::new());
+    }
+    let asked = members::asked(&options.members);
+    let found: Vec<LedgerMembers> = asked.iter().copied().filter(|members| members.check().is_ok()).collect();
+    match asked.iter().find_map(|members| members.check().err()) {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
     }
 }
 

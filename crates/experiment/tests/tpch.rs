@@ -24,8 +24,10 @@ fn setup() -> Setup {
         lead: Duration::ZERO,
         interval: second,
         megabytes: 0,
+        users: 0,
         engines: Configuration::available(),
         techniques: Vec::new(),
+        members: Vec::new(),
         full: false,
         seed: 1,
     }

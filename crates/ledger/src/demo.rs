@@ -49,7 +49,7 @@ pub struct DemoSettings {
     pub connections: usize,
 }
 
-/// The three databases of a demonstration or an experiment, started, and a network over them.
+/// The databases of a demonstration or an experiment, started, and a network over them.
 pub struct DemoNetwork {
     /// The databases, by the places of their organizations.
     pub servers: Vec<PrivateServer>,
@@ -91,20 +91,19 @@ impl DemoNetwork {
         let keys = servers.iter().map(|_| KeyPair::generate()).collect::<LedgerResult<Vec<_>>>()?;
         let seeds = keys.iter().map(KeyPair::seed).collect();
         let (ordering, client) = (KeyPair::generate()?, KeyPair::generate()?);
-        let identity = |(server, keys): (&PrivateServer, &KeyPair)| Identity {
-            name: server.name().to_lowercase(),
-            key: keys.public(),
-        };
+        let names: Vec<String> = (0..servers.len()).map(|at| organization_name(products, at)).collect();
+        let identity =
+            |(name, keys): (&String, &KeyPair)| Identity { name: name.clone(), key: keys.public() };
         let genesis = Genesis {
             name: "smallbank".to_owned(),
-            members: servers.iter().zip(&keys).map(identity).collect(),
+            members: names.iter().zip(&keys).map(identity).collect(),
             quorum: settings.quorum,
             ordering: ordering.public(),
             clients: vec![Identity { name: "bank".to_owned(), key: client.public() }],
         };
         let mut organizations = Vec::new();
-        for (server, keys) in servers.iter().zip(keys) {
-            let path = ledger_path(&settings.folder, &server.name().to_lowercase());
+        for ((server, name), keys) in servers.iter().zip(&names).zip(keys) {
+            let path = ledger_path(&settings.folder, name);
             let member = server.parallel_member(settings.connections)?;
             let mut organization = Organization::found(&path, &genesis, keys, member)?;
             organization.keep_checkpoints(checkpoints_of(server, &path, settings.checkpoint_blocks))?;
@@ -186,6 +185,13 @@ impl DemoNetwork {
 
 fn checkpoints_of(server: &PrivateServer, ledger: &Path, blocks: u64) -> CheckpointSettings {
     CheckpointSettings { folder: checkpoint_folder(ledger), blocks, open_snapshot: server.snapshot_opener() }
+}
+
+/// The name of an organization: its product's, with a number where several run that product.
+fn organization_name(products: &[Product], at: usize) -> String {
+    let name = products[at].name().to_lowercase();
+    let is_alone = products.iter().filter(|other| other.name() == products[at].name()).count() == 1;
+    if is_alone { name } else { format!("{name}-{}", at + 1) }
 }
 
 fn ledger_path(folder: &Path, organization: &str) -> PathBuf {

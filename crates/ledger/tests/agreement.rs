@@ -340,6 +340,8 @@ fn an_entry_organization_that_leaves_out_or_forges_agreements_gets_a_transaction
     // Nobody is harmed: the client's transaction comes to its end by an honest organization, once.
     let done = offer(&network, &client, 2, "ankerdb", &insert(1, "Nut", 1, "1"));
     assert!(done.has_succeeded && done.height == 5, "{done:?}");
+    // One that is behind would ask the others, to whom it is a repetition.
+    network.wait_for_equal_heights();
     let again = offer(&network, &client, 2, "mariadb", &insert(1, "Nut", 1, "1"));
     assert_eq!((again.height, again.has_succeeded), (5, true));
     order(&network, &liar, chain(&wanted, vec![ankerdb(&wanted), mariadb(&wanted)]));

@@ -14,7 +14,8 @@ use ankerdb_ledger::node::people::{LedgerClient, SubmittedTransaction};
 use ankerdb_ledger::node::serve::{CallHandler, IncomingCall, OutgoingAnswer, serve};
 use ankerdb_ledger::node::wire::{
     BLOCK_MESSAGE_BYTES_MAX, BlocksMessage, BlocksRequest, Nothing, ORDERING as ORDERING_SERVICE,
-    ORGANIZATION, OrderMessage, OrderRequest, OutcomeMessage, ProposalMessage, StatusMessage, VotesMessage,
+    ORGANIZATION, OrderMessage, OrderRequest, OutcomeMessage, ProposalMessage, ProposalsMessage,
+    StatusMessage, VotesMessage,
 };
 use ankerdb_ledger::organization::scan_states;
 use ankerdb_ledger::signature::KeyPair;
@@ -486,8 +487,8 @@ impl CallHandler for Equivocator {
         Box::pin(async move {
             let caller = call.caller.name.clone();
             if method.ends_with("/Chain") {
-                let take = |message: ProposalMessage| async move {
-                    self.chain(message.proposal);
+                let take = |message: ProposalsMessage| async move {
+                    message.proposals.into_iter().for_each(|proposal| self.chain(proposal));
                     Ok(Nothing {})
                 };
                 return call.with(BLOCK_MESSAGE_BYTES_MAX, take).await;

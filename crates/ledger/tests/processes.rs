@@ -286,3 +286,47 @@ fn a_node_executes_a_block_over_several_connections_and_says_when_it_had_to_take
     }
     network.end_and_compare_files();
 }
+
+#[test]
+fn transactions_that_are_submitted_together_stay_in_their_order_over_several_blocks_and_are_done_once() {
+    // Blocks of 64 transactions.
+    let (clients, small) = (["bank".to_owned()], ["--block-size=64"]);
+    let Some(mut network) = StartedNetwork::found_for("processes-together", 2, 1, &clients, &small) else {
+        return;
+    };
+    network.start_all();
+    let client = network.client("bank");
+    submit(&client, 1, TABLE);
+    submit(&client, 2, "INSERT INTO account (id, balance) VALUES (1, 0)");
+    // Each has an effect only behind the one before it.
+    const COUNT: u64 = 300;
+    let step = |at: u64| format!("UPDATE account SET balance = balance + 1 WHERE id = 1 AND balance = {at}");
+    let proposals: Vec<Vec<u8>> = (0..COUNT).map(|at| client.sign(3 + at, statement(&step(at)))).collect();
+    let done = client.submit_all(3, &proposals, Some("mariadb"), LIMIT).expect("all are certified");
+    assert_eq!(done.len() as u64, COUNT);
+    let places: Vec<(u64, u32)> = done.iter().map(|done| (done.height, done.index)).collect();
+    assert!(places.is_sorted() && places[0].0 < places[299].0, "{places:?}");
+    assert!(done.iter().all(|done| done.has_succeeded), "{done:?}");
+    // Again, from another organization: outcomes of the first time.
+    let again = client.submit_all(3, &proposals, Some("ankerdb"), LIMIT).expect("they are known");
+    let outcomes = |done: &[ankerdb_ledger::node::people::SubmittedTransaction]| {
+        done.iter().map(|done| (done.number, done.height, done.index)).collect::<Vec<_>>()
+    };
+    assert_eq!(outcomes(&again), outcomes(&done));
+    network.wait_for_equal_heights();
+    for (server, name) in network.servers.iter().zip(ORGANIZATIONS) {
+        let rows = started::connect(server).run("SELECT balance FROM account").expect("a row");
+        assert_eq!(rows[0][0][0].as_deref(), Some(COUNT.to_string().as_bytes()), "{name}");
+    }
+    // One that is refused keeps all of its message out.
+    let number = 3 + COUNT;
+    let bad = ["UPDATE account SET balance = 7 WHERE id = 1", "UPDATE account SET balance = random()"];
+    let bad: Vec<Vec<u8>> =
+        (number..).zip(bad).map(|(number, sql)| client.sign(number, statement(sql))).collect();
+    let refused = client.submit_all(number, &bad, None, LIMIT).expect_err("it is not portable");
+    assert!(refused.to_string().contains("has refused"), "{refused}");
+    let height = network.wait_for_equal_heights();
+    let done = submit(&client, number, "UPDATE account SET balance = balance - 1 WHERE id = 1");
+    assert!(done.has_succeeded && done.height == height + 1, "{done:?}");
+    network.end_and_compare_files();
+}

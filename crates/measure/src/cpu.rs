@@ -3,7 +3,8 @@
 //! What other processes used is what the machine was busy with less what this process and its children used. Children
 //! are the engine's own work where queries run in copies of the process: counted as others' they would discard the very
 //! phases that they make. A child that was waited for is in the counters of its parent; one that still runs, or has
-//! ended and was not waited for yet, is found by its parent's number.
+//! ended and was not waited for yet, is found by its parent's number, and so are children of children: a database server that
+//! an experiment starts works by those.
 //!
 //! `/proc` counts in ticks of 10 ms; of a thread it tells nanoseconds where the kernel keeps them.
 
@@ -144,7 +145,7 @@ fn own_ticks() -> u64 {
     let own = || ProcessTicks::of("self").unwrap_or_default();
     let mut before = own();
     for _ in 0..LOOKS_MAX {
-        let children = ticks_of_children(std::process::id());
+        let children = ticks_of_descendants(std::process::id());
         let after = own();
         // Otherwise a child was waited for in between, and is in both or in neither.
         if after.waited_for == before.waited_for {
@@ -155,13 +156,21 @@ fn own_ticks() -> u64 {
     before.sum()
 }
 
-/// Ticks of the processes that have this parent, waiting to be waited for or at work.
-fn ticks_of_children(parent: u32) -> u64 {
+/// Ticks of the processes that have this parent, or one that does, and so on, waiting to be waited for or at work.
+fn ticks_of_descendants(ancestor: u32) -> u64 {
     let processes = read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = processes.filter_map(|process| process.file_name().into_string().ok());
-    let ticks = numbers.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    let ticks = ticks.filter_map(|number| ProcessTicks::of(&number));
-    ticks.filter(|ticks| ticks.parent == parent).map(ProcessTicks::sum).sum()
+    let names = processes.filter_map(|process| process.file_name().into_string().ok());
+    let numbers = names.filter_map(|name| name.parse::<u32>().ok());
+    let mut others: Vec<(u32, ProcessTicks)> =
+        numbers.filter_map(|number| Some((number, ProcessTicks::of(&number.to_string())?))).collect();
+    let (mut sum, mut parents) = (0, vec![ancestor]);
+    while !parents.is_empty() {
+        let is_child = |(_, ticks): &(u32, ProcessTicks)| parents.contains(&ticks.parent);
+        let (children, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(is_child);
+        sum += children.iter().map(|(_, ticks)| ticks.sum()).sum::<u64>();
+        (parents, others) = (children.into_iter().map(|(number, _)| number).collect(), rest);
+    }
+    sum
 }
 
 /// CPU time of this process's threads with a name.
@@ -271,6 +280,24 @@ mod tests {
         assert!(with_child >= alone.sum() + 30, "{with_child} ticks with the child, {alone:?} without");
         drop(busy);
         assert!(own().waited_for >= alone.waited_for + 30 && own_ticks() >= with_child);
+    }
+
+    #[test]
+    fn children_of_children_count_as_our_own_while_they_run() {
+        // The shell that is started waits for the one that computes, which ends by itself if this test does.
+        let script = "timeout 60 sh -c 'while :; do :; done' & child=$!; trap 'kill $child' TERM; wait";
+        let mut shell = Command::new("sh").args(["-c", script]).spawn().expect("there is a shell");
+        let (before, end) = (own_ticks(), Instant::now() + Duration::from_secs(60));
+        let own = || ProcessTicks::of("self").expect("there is /proc").sum();
+        let alone = own();
+        let mut counted = false;
+        while !counted && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+            counted = own_ticks() - before >= 30 + (own() - alone);
+        }
+        let sent = Command::new("kill").arg(shell.id().to_string()).status().expect("there is kill");
+        assert!(sent.success() && shell.wait().is_ok());
+        assert!(counted, "what the shell's child computes is not counted");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What an experiment compares, and which of it this machine can run.
 
-use super::{Data, Setup, SetupOptions};
+use super::{Data, Setup, SetupOptions, members};
 use crate::Experiment;
 use ankerdb_engine::{Configuration, Result, Technique};
 
@@ -16,6 +16,8 @@ pub enum Compared {
     Configurations,
     /// Techniques of the operating system with ours (`--technique`).
     Techniques,
+    /// Databases below a ledger's organizations (`--members`).
+    Members,
 }
 
 /// Those asked for, in the order of the papers; if none is, those that this machine can run.
@@ -35,6 +37,10 @@ pub fn left_out(experiment: &Experiment, options: &SetupOptions) -> Vec<String> 
         }
         Compared::Techniques if options.techniques.is_empty() => {
             Technique::ALL.map(|technique| (technique.name(), technique.check())).into()
+        }
+        Compared::Members => {
+            let asked = members::asked(&options.members);
+            asked.into_iter().map(|members| (members.name(), members.check())).collect()
         }
         _ => Vec::new(),
     };

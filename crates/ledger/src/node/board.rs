@@ -66,6 +66,7 @@ pub(super) struct BoardState {
     pub(super) members: Vec<MemberView>,
     recent: BTreeMap<u64, Arc<CertifiedBlock>>,
     pub(super) pending: BTreeMap<LedgerHash, PendingProposal>,
+    pending_count: u64,
     outcomes: HashMap<LedgerHash, OutcomeMessage>,
     outcome_names: VecDeque<LedgerHash>,
     pub(super) state: String,
@@ -91,6 +92,9 @@ pub(super) struct PendingProposal {
     pub(super) message: Vec<u8>,
     pub(super) since: Instant,
     pub(super) sent: Option<Instant>,
+    /// Counts those that have come: a client's go out in the order in which they came, or the later ones would make the earlier
+    /// ones repetitions.
+    pub(super) place: u64,
 }
 
 /// The board of a node.
@@ -125,6 +129,7 @@ impl Board {
             members: vec![MemberView::default(); directory.genesis.members.len()],
             recent: BTreeMap::new(),
             pending: BTreeMap::new(),
+            pending_count: 0,
             outcomes: HashMap::new(),
             outcome_names: VecDeque::new(),
             state: "starts".to_owned(),
@@ -388,24 +393,47 @@ impl Board {
         self.read(|state| state.outcomes.get(name).cloned())
     }
 
+    /// Fills in the outcomes of proposals that were certified lately, where there are none yet. Returns how many are missing
+    /// then.
+    pub(super) fn take_outcomes(&self, names: &[LedgerHash], outcomes: &mut [OutcomeMessage]) -> usize {
+        self.read(|state| {
+            let mut missing = 0;
+            for (name, outcome) in names.iter().zip(outcomes).filter(|(_, outcome)| outcome.height == 0) {
+                match state.outcomes.get(name) {
+                    Some(found) => outcome.clone_from(found),
+                    None => missing += 1,
+                }
+            }
+            missing
+        })
+    }
+
     /// Remembers an outcome that was found in the file.
     pub(super) fn add_outcome(&self, name: LedgerHash, outcome: OutcomeMessage) {
         self.update(|state| state.note_outcome(name, outcome));
     }
 
-    /// Keeps a proposal until it is certified, so that it is sent to the ordering server, and again if that was killed.
+    /// Keeps proposals until they are certified, so that they are sent to the ordering server, and again if that was killed.
     ///
     /// # Errors
-    /// [`LedgerError::Missing`] if too many wait.
-    pub(super) fn add_pending(&self, name: LedgerHash, message: Vec<u8>) -> LedgerResult<()> {
+    /// [`LedgerError::Missing`] if too many wait; none is kept then.
+    pub(super) fn add_pending(&self, proposals: Vec<(LedgerHash, Vec<u8>)>) -> LedgerResult<()> {
+        if proposals.is_empty() {
+            return Ok(());
+        }
+        let added: usize = proposals.iter().map(|(_, message)| message.len()).sum();
         self.update(|state| {
             let bytes: usize = state.pending.values().map(|proposal| proposal.message.len()).sum();
-            if state.pending.len() >= PENDING_MAX || bytes + message.len() > PENDING_BYTES_MAX {
+            if state.pending.len() + proposals.len() > PENDING_MAX || bytes + added > PENDING_BYTES_MAX {
                 let reason = "too many transactions wait to be certified; send it again later";
                 return Err(LedgerError::Missing(reason.into()));
             }
-            let proposal = || PendingProposal { message, since: Instant::now(), sent: None };
-            state.pending.entry(name).or_insert_with(proposal);
+            for (name, message) in proposals {
+                state.pending_count += 1;
+                let place = state.pending_count;
+                let proposal = || PendingProposal { message, since: Instant::now(), sent: None, place };
+                state.pending.entry(name).or_insert_with(proposal);
+            }
             Ok(())
         })
     }

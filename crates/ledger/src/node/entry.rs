@@ -10,9 +10,9 @@ use super::exchange::take_votes;
 use super::serve::{CallHandler, IncomingCall, OutgoingAnswer};
 use super::wire::{
     BLOCK_MESSAGE_BYTES_MAX, BlockMessage, BlocksMessage, BlocksRequest, CompareRequest, DonationMessage,
-    FindingsMessage, Nothing, ORGANIZATION, OrderMessage, OrderRequest, OutcomeMessage,
-    PROPOSAL_MESSAGE_BYTES_MAX, ProposalMessage, ROWS_MESSAGE_BYTES_MAX, RepairRequest,
-    SMALL_MESSAGE_BYTES_MAX, VotesMessage,
+    FindingsMessage, Nothing, ORGANIZATION, OrderMessage, OrderRequest, OutcomeMessage, OutcomesMessage,
+    PROPOSAL_MESSAGE_BYTES_MAX, PROPOSALS_MAX, ProposalMessage, ProposalsMessage, ROWS_MESSAGE_BYTES_MAX,
+    RepairRequest, SMALL_MESSAGE_BYTES_MAX, VotesMessage,
 };
 use crate::agreement::OrderEntry;
 use crate::chain::{CheckedTransaction, LedgerChain, PROPOSAL_BYTES_MAX};
@@ -49,29 +49,51 @@ impl NodeEntry {
         caller: Party,
         message: ProposalMessage,
     ) -> LedgerResult<OutcomeMessage> {
-        let (board, proposal) = (self.board.clone(), message.proposal);
-        let name = LedgerHash::of_row(&proposal);
+        let ProposalMessage { proposal, wait_ms, seen_height } = message;
+        let message = ProposalsMessage { proposals: vec![proposal], wait_ms, seen_height };
+        let done = self.submit_all(caller, message).await?;
+        Ok(done.outcomes.into_iter().next().unwrap_or_default())
+    }
+
+    /// Takes transactions of a client, all or none, and waits until all are certified.
+    async fn submit_all(
+        self: Arc<Self>,
+        caller: Party,
+        message: ProposalsMessage,
+    ) -> LedgerResult<OutcomesMessage> {
+        let (board, proposals) = (self.board.clone(), message.proposals);
+        if proposals.len() > PROPOSALS_MAX {
+            let (count, most) = (proposals.len(), PROPOSALS_MAX);
+            return Err(LedgerError::Refused(format!(
+                "{count} transactions at once: up to {most} are taken"
+            )));
+        }
         let mut changes = board.subscribe();
         let limit = Duration::from_millis(u64::from(OUTCOME_WAIT_MS_MAX));
         board.wait_for_height(message.seen_height, limit).await?;
-        if let Some(transaction) = self.clone().settle(&caller, &proposal).await?
-            && !board.is_pending(&name)
-        {
-            let entry = self.agreements.clone().chain(proposal, &transaction).await?;
-            board.add_pending(name, entry)?;
-        }
-        let wait = Duration::from_millis(u64::from(message.wait_ms.min(OUTCOME_WAIT_MS_MAX)));
-        let wait_for_outcome = async {
-            loop {
-                if let Some(outcome) = board.outcome(&name) {
-                    return outcome;
-                }
-                if changes.changed().await.is_err() || board.is_stopped() {
-                    return OutcomeMessage::default();
-                }
+        let (mut names, mut entries) = (Vec::with_capacity(proposals.len()), Vec::new());
+        for proposal in proposals {
+            let name = LedgerHash::of_row(&proposal);
+            names.push(name);
+            if let Some(transaction) = self.clone().settle(&caller, &proposal).await?
+                && !board.is_pending(&name)
+            {
+                entries.push((name, self.agreements.clone().chain(proposal, &transaction).await?));
             }
+            // Each verifies signatures; other calls are answered meanwhile.
+            tokio::task::yield_now().await;
+        }
+        board.add_pending(entries)?;
+        let wait = Duration::from_millis(u64::from(message.wait_ms.min(OUTCOME_WAIT_MS_MAX)));
+        let mut outcomes = vec![OutcomeMessage::default(); names.len()];
+        let wait_for_outcomes = async {
+            while board.take_outcomes(&names, &mut outcomes) > 0
+                && changes.changed().await.is_ok()
+                && !board.is_stopped()
+            {}
         };
-        Ok(tokio::time::timeout(wait, wait_for_outcome).await.unwrap_or_default())
+        let _ = tokio::time::timeout(wait, wait_for_outcomes).await;
+        Ok(OutcomesMessage { outcomes })
     }
 
     /// Authenticates a client's transaction. Returns nothing if it has an outcome already, which is then on the board.
@@ -173,6 +195,24 @@ impl NodeEntry {
         answered.await.map_err(|_| LedgerError::Missing("it stops".into()))?
     }
 
+    /// Answers calls of clients with transactions.
+    async fn answer_client(self: Arc<Self>, method: &str, call: IncomingCall) -> OutgoingAnswer {
+        let (caller, board) = (call.caller.clone(), self.board.clone());
+        let name = caller.name.clone();
+        if method == "/SubmitAll" {
+            let take = |message| async move {
+                let taken = self.submit_all(caller, message).await;
+                taken.inspect_err(|error| board.note_refused(&name, error))
+            };
+            return call.with(PROPOSAL_MESSAGE_BYTES_MAX, take).await;
+        }
+        let take = |message| async move {
+            let taken = self.submit(caller, message).await;
+            taken.inspect_err(|error| board.note_refused(&name, error))
+        };
+        call.with(PROPOSAL_MESSAGE_BYTES_MAX, take).await
+    }
+
     /// Answers calls of other organizations.
     async fn answer_member(self: Arc<Self>, method: &str, call: IncomingCall) -> OutgoingAnswer {
         let caller = call.caller.clone();
@@ -257,7 +297,7 @@ impl CallHandler for NodeEntry {
         Box::pin(async move {
             let method = method.strip_prefix(ORGANIZATION).unwrap_or_default();
             let roles: &[PartyRole] = match method {
-                "/Submit" => &[PartyRole::Client],
+                "/Submit" | "/SubmitAll" => &[PartyRole::Client],
                 "/Status" => &[PartyRole::Organization, PartyRole::Client],
                 _ => &[PartyRole::Organization],
             };
@@ -266,15 +306,7 @@ impl CallHandler for NodeEntry {
                 Err(refused) => return refused,
             };
             match method {
-                "/Submit" => {
-                    let (caller, board) = (call.caller.clone(), self.board.clone());
-                    let name = caller.name.clone();
-                    let take = |message| async move {
-                        let taken = self.submit(caller, message).await;
-                        taken.inspect_err(|error| board.note_refused(&name, error))
-                    };
-                    call.with(PROPOSAL_MESSAGE_BYTES_MAX, take).await
-                }
+                "/Submit" | "/SubmitAll" => self.answer_client(method, call).await,
                 "/Status" => {
                     let is_own = call.caller.name == self.board.directory.own().name;
                     let status = move |_: Nothing| async move { Ok(self.board.status(is_own)) };

@@ -2,9 +2,10 @@
 //! that asks the ordering server for the next order, and one that hands it proposals. A message that is lost is sent again,
 //! since each task goes on until what it is about is certified.
 
-use super::board::{Board, BoardState};
+use super::board::{Board, BoardState, PendingProposal};
 use super::call::RemoteProcess;
-use super::wire::{Nothing, OrderMessage, OrderRequest, ProposalMessage, VotesMessage};
+use super::wire::{Nothing, OrderMessage, OrderRequest, PROPOSALS_MAX, ProposalsMessage, VotesMessage};
+use crate::chain::PROPOSAL_BYTES_MAX;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::message::OrderedBlock;
@@ -144,40 +145,50 @@ pub(super) async fn fetch_orders(board: Arc<Board>, servers: Vec<RemoteProcess>)
     }
 }
 
+/// Proposals that are to be sent now, in the order in which they have come, as many as go into one message.
+fn due_proposals(state: &BoardState) -> Vec<(LedgerHash, Vec<u8>)> {
+    let is_due = |sent: Option<Instant>| sent.is_none_or(|sent| sent.elapsed() > SEND_AGAIN);
+    let mut due: Vec<_> = state.pending.iter().filter(|(_, proposal)| is_due(proposal.sent)).collect();
+    due.sort_unstable_by_key(|(_, proposal)| proposal.place);
+    let mut bytes = 0;
+    let fits = |(_, proposal): &(&LedgerHash, &PendingProposal)| {
+        let is_first = bytes == 0;
+        bytes += proposal.message.len();
+        is_first || bytes <= PROPOSAL_BYTES_MAX
+    };
+    let fitting = due.into_iter().take(PROPOSALS_MAX).take_while(fits);
+    fitting.map(|(name, proposal)| (*name, proposal.message.clone())).collect()
+}
+
 /// Hands proposals to the ordering server, and again until they are certified.
 pub(super) async fn forward_proposals(board: Arc<Board>, servers: Vec<RemoteProcess>) {
     let (mut changes, mut turn) = (board.subscribe(), 0);
     while !board.is_stopped() {
-        let due: Vec<(LedgerHash, Vec<u8>)> = board.read(|state| {
-            let is_due = |sent: Option<Instant>| sent.is_none_or(|sent| sent.elapsed() > SEND_AGAIN);
-            let due = state.pending.iter().filter(|(_, proposal)| is_due(proposal.sent));
-            due.map(|(name, proposal)| (*name, proposal.message.clone())).take(256).collect()
-        });
-        let has_none = due.is_empty();
-        for (name, proposal) in due {
+        let due = board.read(due_proposals);
+        if due.is_empty() {
+            let _ = timeout(HEARTBEAT, changes.changed()).await;
+        } else {
+            let (names, proposals): (Vec<LedgerHash>, Vec<Vec<u8>>) = due.into_iter().unzip();
             let process = &servers[turn % servers.len()];
-            let message = ProposalMessage { proposal, wait_ms: 0, seen_height: 0 };
+            let message = ProposalsMessage { proposals, wait_ms: 0, seen_height: 0 };
             let answer = process.call::<_, Nothing>("Chain", message, VOTES_LIMIT).await;
-            let is_last = (turn + 1).is_multiple_of(servers.len());
-            board.update(|state| {
-                if let Some(proposal) = state.pending.get_mut(&name)
-                    && (answer.is_ok() || is_last)
-                {
-                    proposal.sent = Some(Instant::now());
-                }
-            });
-            if answer.is_err() {
+            // What is refused would be refused again. Anything else goes out before those that came later.
+            if matches!(answer, Ok(_) | Err(LedgerError::Refused(_))) {
+                board.update(|state| {
+                    for name in names {
+                        if let Some(proposal) = state.pending.get_mut(&name) {
+                            proposal.sent = Some(Instant::now());
+                        }
+                    }
+                });
+            } else {
                 // Another one may be the leader.
                 turn += 1;
-                sleep(if is_last { PAUSE } else { Duration::ZERO }).await;
-                break;
+                sleep(if turn.is_multiple_of(servers.len()) { PAUSE } else { Duration::ZERO }).await;
             }
         }
         if board.read(|state| state.pending.values().any(|proposal| proposal.since.elapsed() > FORGET)) {
             board.update(|state| state.pending.retain(|_, proposal| proposal.since.elapsed() <= FORGET));
-        }
-        if has_none {
-            let _ = timeout(HEARTBEAT, changes.changed()).await;
         }
     }
 }

@@ -18,7 +18,8 @@ use super::order_log::{EntryContent, ORDER_BYTES_MAX, OrderLog};
 use super::serve::{CallHandler, IncomingCall, OutgoingAnswer};
 use super::wire::{
     AppendAnswer, AppendMessage, BLOCK_MESSAGE_BYTES_MAX, ElectAnswer, ElectMessage, Nothing, ORDERING,
-    OrderMessage, OrderRequest, PROPOSAL_MESSAGE_BYTES_MAX, ProposalMessage, SMALL_MESSAGE_BYTES_MAX,
+    OrderMessage, OrderRequest, PROPOSAL_MESSAGE_BYTES_MAX, PROPOSALS_MAX, ProposalsMessage,
+    SMALL_MESSAGE_BYTES_MAX,
 };
 use crate::agreement::OrderEntry;
 use crate::chain::PROPOSAL_BYTES_MAX;
@@ -280,6 +281,31 @@ impl OrderingServer {
         Ok(())
     }
 
+    /// Takes proposals in their order. One that is wrong is left out; behind one that could not be taken just now none is, since
+    /// a later one of its client would make it a repetition.
+    ///
+    /// # Errors
+    /// What is wrong with the first that was not taken, as [`OrderingServer::take`] says it.
+    async fn take_all(&self, proposals: Vec<Vec<u8>>) -> LedgerResult<()> {
+        if proposals.len() > PROPOSALS_MAX {
+            let (count, most) = (proposals.len(), PROPOSALS_MAX);
+            return Err(LedgerError::Refused(format!(
+                "{count} transactions at once: up to {most} are taken"
+            )));
+        }
+        let mut refused = Ok(());
+        for proposal in proposals {
+            match self.take(proposal) {
+                Ok(()) => {}
+                Err(error @ LedgerError::Missing(_)) => return Err(error),
+                Err(error) => refused = refused.and(Err(error)),
+            }
+            // Each verifies a signature; other calls are answered meanwhile.
+            tokio::task::yield_now().await;
+        }
+        refused
+    }
+
     async fn order_of(self: Arc<Self>, request: OrderRequest) -> LedgerResult<OrderMessage> {
         let mut heights = self.entries.height.subscribe();
         let wait = Duration::from_millis(u64::from(request.wait_ms.min(ORDER_WAIT_MS_MAX)));
@@ -372,8 +398,8 @@ impl CallHandler for OrderingServer {
             };
             match method {
                 "/Chain" => {
-                    let take = |message: ProposalMessage| async move {
-                        self.take(message.proposal).map(|()| Nothing {})
+                    let take = |message: ProposalsMessage| async move {
+                        self.take_all(message.proposals).await.map(|()| Nothing {})
                     };
                     call.with(PROPOSAL_MESSAGE_BYTES_MAX, take).await
                 }

@@ -12,8 +12,8 @@ use super::explorer::{Explorer, ExplorerSource, listen_for_explorer};
 use super::ordering::OrderingServer;
 use super::serve::serve;
 use super::wire::{
-    FindingsMessage, Nothing, ORDERING, ORGANIZATION, OutcomeMessage, ProposalMessage, RepairRequest,
-    StatusMessage,
+    FindingsMessage, Nothing, ORDERING, ORGANIZATION, OutcomeMessage, OutcomesMessage, ProposalMessage,
+    ProposalsMessage, RepairRequest, StatusMessage,
 };
 use crate::error::{LedgerError, LedgerResult};
 use crate::message::{Proposal, ProposedStatement};
@@ -285,30 +285,91 @@ impl LedgerClient {
         at: Option<&str>,
         limit: Duration,
     ) -> LedgerResult<SubmittedTransaction> {
+        let message = |seen_height| {
+            let proposal = proposal.to_vec();
+            ProposalMessage { proposal, wait_ms: OUTCOME_WAIT_MS, seen_height }
+        };
+        let is_certified = |outcome: &OutcomeMessage| outcome.height > 0;
+        let outcome = self.ask_until("Submit", (number, 1), at, limit, message, is_certified)?;
+        self.note_height(outcome.height);
+        Ok(submitted(number, outcome))
+    }
+
+    /// Hands signed transactions, in the order of their numbers, to an organization, to another one if that does not answer, and
+    /// waits until all are certified. They may be of several blocks. Where one of them is refused none is taken. To send them
+    /// again has no other effect.
+    ///
+    /// # Errors
+    /// [`LedgerError::Refused`] with why; [`LedgerError::NoQuorum`] if not all are known to be certified after this time.
+    pub fn submit_all(
+        &self,
+        first_number: u64,
+        proposals: &[Vec<u8>],
+        at: Option<&str>,
+        limit: Duration,
+    ) -> LedgerResult<Vec<SubmittedTransaction>> {
+        let message = |seen_height| {
+            let proposals = proposals.to_vec();
+            ProposalsMessage { proposals, wait_ms: OUTCOME_WAIT_MS, seen_height }
+        };
+        let is_certified = |done: &OutcomesMessage| {
+            done.outcomes.len() == proposals.len() && done.outcomes.iter().all(|outcome| outcome.height > 0)
+        };
+        let numbers = (first_number, proposals.len());
+        let done = self.ask_until("SubmitAll", numbers, at, limit, message, is_certified)?;
+        self.note_height(done.outcomes.iter().map(|outcome| outcome.height).max().unwrap_or_default());
+        let numbered = (first_number..).zip(done.outcomes);
+        Ok(numbered.map(|(number, outcome)| submitted(number, outcome)).collect())
+    }
+
+    /// What an organization's node says about itself and the others.
+    ///
+    /// # Errors
+    /// [`LedgerError::Process`] if it does not answer.
+    pub fn status(&self, organization: &str) -> LedgerResult<StatusMessage> {
+        let process = self.organizations.iter().find(|process| process.name == organization);
+        let missing = || LedgerError::Missing(format!("no organization \"{organization}\""));
+        self.runtime.block_on(process.ok_or_else(missing)?.call("Status", Nothing {}, STATUS_LIMIT))
+    }
+
+    /// Remembers the last block that an organization has told of.
+    fn note_height(&self, height: u64) {
+        if self.seen_height.fetch_max(height, Ordering::Relaxed) < height {
+            let _ = std::fs::write(self.folder.path.join(SEEN_FILE), height.to_string());
+        }
+    }
+
+    /// Sends transactions of a first number and so many to one organization after the other until they are certified.
+    fn ask_until<Q, A>(
+        &self,
+        method: &str,
+        (first, count): (u64, usize),
+        at: Option<&str>,
+        limit: Duration,
+        message: impl Fn(u64) -> Q,
+        is_certified: impl Fn(&A) -> bool,
+    ) -> LedgerResult<A>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
         let named = |process: &&RemoteProcess| at.is_none_or(|name| name == process.name);
         let able: Vec<&RemoteProcess> = self.organizations.iter().filter(named).collect();
         if able.is_empty() {
             return Err(LedgerError::Missing(format!("no organization \"{}\"", at.unwrap_or_default())));
         }
         let (deadline, mut said) = (Instant::now() + limit, BTreeMap::new());
-        let mut turn = number as usize;
+        let mut turn = first as usize;
         while Instant::now() < deadline {
             let process = able[turn % able.len()];
             turn += 1;
-            let seen_height = self.seen_height.load(Ordering::Relaxed);
-            let proposal = proposal.to_vec();
-            let message = ProposalMessage { proposal, wait_ms: OUTCOME_WAIT_MS, seen_height };
+            let message = message(self.seen_height.load(Ordering::Relaxed));
             let call_limit = Duration::from_millis(u64::from(OUTCOME_WAIT_MS)) + STATUS_LIMIT;
             let rest = deadline.saturating_duration_since(Instant::now()).min(call_limit);
-            match self.runtime.block_on(process.call::<_, OutcomeMessage>("Submit", message, rest)) {
-                Ok(OutcomeMessage { height: 0, .. }) => {
+            match self.runtime.block_on(process.call::<Q, A>(method, message, rest)) {
+                Ok(answer) if is_certified(&answer) => return Ok(answer),
+                Ok(_) => {
                     said.insert(process.name.clone(), "it is not certified yet".to_owned());
-                }
-                Ok(OutcomeMessage { height, index, has_succeeded, reason }) => {
-                    if self.seen_height.fetch_max(height, Ordering::Relaxed) < height {
-                        let _ = std::fs::write(self.folder.path.join(SEEN_FILE), height.to_string());
-                    }
-                    return Ok(SubmittedTransaction { number, height, index, has_succeeded, reason });
                 }
                 Err(error @ LedgerError::Refused(_)) => return Err(error),
                 Err(error) => {
@@ -321,13 +382,23 @@ impl LedgerClient {
                 }
             }
         }
-        let seconds = limit.as_secs();
-        let advice = format!("send it again with --number {number}, which does it once in any case");
-        Err(LedgerError::NoQuorum(format!(
-            "transaction {number} is not known to be certified after {seconds} s ({}); {advice}",
-            show_answers(&said)
-        )))
+        let (seconds, said) = (limit.as_secs(), show_answers(&said));
+        Err(LedgerError::NoQuorum(match count {
+            1 => format!(
+                "transaction {first} is not known to be certified after {seconds} s ({said}); send it again with --number \
+                 {first}, which does it once in any case"
+            ),
+            _ => format!(
+                "not all of {count} transactions from {first} on are known to be certified after {seconds} s ({said}); send them \
+                 again, which does them once in any case"
+            ),
+        }))
     }
+}
+
+fn submitted(number: u64, outcome: OutcomeMessage) -> SubmittedTransaction {
+    let OutcomeMessage { height, index, has_succeeded, reason } = outcome;
+    SubmittedTransaction { number, height, index, has_succeeded, reason }
 }
 
 /// What organizations have said last, those together that have said one thing.

@@ -2,10 +2,11 @@
 //! defines. Signatures are of those byte strings alone, so nothing here is signed, hashed or stored.
 //!
 //! ```text
-//! /ankerdb.ledger.Ordering/      Chain    a signed proposal, from an organization
+//! /ankerdb.ledger.Ordering/      Chain    signed proposals in their order, from an organization
 //!                                Order    the signed order of a height, once there is one
 //!                                Append, Elect   between ordering servers: their log, their leader
 //! /ankerdb.ledger.Organization/  Submit   a signed proposal, from a client; answered when it is certified
+//!                                SubmitAll   several of one client, in the order of their numbers; answered when all are
 //!                                Agree    a signed proposal, from an organization; answered with a signed agreement
 //!                                Votes    votes on the next block, both ways
 //!                                Order    the order that this organization has for a height
@@ -22,6 +23,9 @@ use std::collections::BTreeMap;
 
 /// The longest message with one proposal: a proposal of the longest kind and what is around it, its agreements among that.
 pub const PROPOSAL_MESSAGE_BYTES_MAX: usize = crate::chain::PROPOSAL_BYTES_MAX + (256 << 10);
+
+/// How many proposals may come in one message.
+pub const PROPOSALS_MAX: usize = 16_384;
 
 /// The longest message with an order, blocks or votes.
 pub const BLOCK_MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -54,6 +58,29 @@ pub struct ProposalMessage {
     /// The last block that the sender knows of: an organization that is behind it could take a table for missing.
     #[prost(uint64, tag = "3")]
     pub seen_height: u64,
+}
+
+/// Signed proposals, those of one client in the order of their numbers. With one of them its bytes are those of a
+/// [`ProposalMessage`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ProposalsMessage {
+    /// The signed bytes of each.
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub proposals: Vec<Vec<u8>>,
+    /// How long the sender waits for outcomes, in milliseconds.
+    #[prost(uint32, tag = "2")]
+    pub wait_ms: u32,
+    /// The last block that the sender knows of.
+    #[prost(uint64, tag = "3")]
+    pub seen_height: u64,
+}
+
+/// What became of proposals, in their order.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct OutcomesMessage {
+    /// Of each.
+    #[prost(message, repeated, tag = "1")]
+    pub outcomes: Vec<OutcomeMessage>,
 }
 
 /// What became of a proposal.
