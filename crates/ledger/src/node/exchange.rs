@@ -4,6 +4,7 @@
 
 use super::board::{Board, BoardState};
 use super::call::RemoteProcess;
+use super::log::log;
 use super::wire::{Nothing, OrderMessage, OrderRequest, ProposalMessage, VotesMessage};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
@@ -76,7 +77,7 @@ pub(super) async fn exchange_votes(board: Arc<Board>, process: RemoteProcess, pl
             }
             Err(error) => {
                 if board.read(|state| state.members[place].is_reached) {
-                    eprintln!("{error}");
+                    log(&error);
                     board.update(|state| state.members[place].is_reached = false);
                 }
                 sleep(PAUSE).await;
