@@ -21,6 +21,7 @@ use crate::member::RowSource;
 use crate::ranges::{HASH_RANGES, SecretSum, TableSums, hash_range};
 use crate::value::{Content, row_hash};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 /// A donor looks for up to so many rows by their keys, and reads the table for more.
 const KEYS_READ_MAX: usize = 20_000;
@@ -69,7 +70,31 @@ pub struct Donation {
     pub tables: Vec<DonatedRows>,
 }
 
-/// Reads a table, shows keys and hashes of its rows by their ranges, and says which ranges are not what these sums say.
+/// Rows that go from the thread that reads to the one that hashes at a time, and how many times that may wait there.
+const BATCH_ROWS: usize = 512;
+const BATCHES_WAITING: usize = 4;
+
+/// What is shown the range, the key and the hash of a row.
+pub type HashVisitor<'a> = dyn FnMut(usize, Vec<u8>, LedgerHash) -> LedgerResult<()> + Send + 'a;
+
+/// Hashes rows until no more come, and gives their sums by ranges.
+fn hash_rows(
+    batches: Receiver<Vec<Vec<Content>>>,
+    table: &SharedTable,
+    show: &mut HashVisitor<'_>,
+) -> LedgerResult<Vec<SecretSum>> {
+    let mut found = vec![SecretSum::default(); HASH_RANGES];
+    for row in batches.into_iter().flatten() {
+        let (key, hash) = (table.key_bytes(&row), row_hash(&row));
+        let range = hash_range(&key);
+        found[range].add(&hash);
+        show(range, key, hash)?;
+    }
+    Ok(found)
+}
+
+/// Reads a table, shows keys and hashes of its rows by their ranges, and says which ranges are not what these sums say. Another
+/// thread hashes, since that takes as long as reading does.
 ///
 /// # Errors
 /// [`LedgerError::Database`], and that of `show`.
@@ -77,15 +102,28 @@ pub fn find_differing_ranges(
     source: &mut dyn RowSource,
     table: &SharedTable,
     sums: &TableSums,
-    show: &mut dyn FnMut(usize, Vec<u8>, LedgerHash) -> LedgerResult<()>,
+    show: &mut HashVisitor<'_>,
 ) -> LedgerResult<Vec<usize>> {
-    let mut found = vec![SecretSum::default(); HASH_RANGES];
-    source.visit_rows(table, &mut |row| {
-        let (key, hash) = (table.key_bytes(&row), row_hash(&row));
-        let range = hash_range(&key);
-        found[range].add(&hash);
-        show(range, key, hash)
-    })?;
+    let (sender, batches) = sync_channel(BATCHES_WAITING);
+    let (read, hashed) = std::thread::scope(|scope| {
+        let hashing = scope.spawn(|| hash_rows(batches, table, show));
+        let mut batch = Vec::with_capacity(BATCH_ROWS);
+        let given_up = |_| LedgerError::Missing("the rows are not wanted any more".into());
+        let mut read = source.visit_rows(table, &mut |row| {
+            batch.push(row);
+            if batch.len() < BATCH_ROWS {
+                return Ok(());
+            }
+            let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH_ROWS));
+            sender.send(full).map_err(given_up)
+        });
+        read = read.and_then(|()| sender.send(batch).map_err(given_up));
+        drop(sender);
+        (read, hashing.join().expect("hashing does not panic"))
+    });
+    // Where hashing has failed that is why reading has been given up.
+    let found = hashed?;
+    read?;
     Ok(sums.differing(&found))
 }
 
