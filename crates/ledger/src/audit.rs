@@ -4,17 +4,16 @@
 //!
 //! ```text
 //! blocks   ... 7 │ 8 ─ 9 ─ 10 ─ 11 │ ...
-//! audit          └ height: 7 ─ rows ─ rows ─ ROLLBACK ─> tables whose rows do not add up to their fingerprints of block 7
+//! audit          └ height: 7 ─ rows ─ rows ─ ROLLBACK ─> tables whose rows do not add up to their secret sums of block 7
 //! ```
-//! The fingerprints are those that the organization follows block by block, so neither another member nor the file is read, and
-//! of the rows nothing is kept in memory. Which rows differ is known by comparing them with a member's that has those of the
+//! The secret sums of hash ranges ([`crate::ranges`]) are followed block by block, so neither another member nor the file is read,
+//! and of the rows nothing is kept in memory. Which rows differ is known by comparing them with a member's that has those of the
 //! block: [`crate::recovery`].
 
 use crate::change::TableStates;
+use crate::comparison::find_differing_ranges;
 use crate::error::{LedgerError, LedgerResult};
-use crate::fingerprint::Fingerprint;
 use crate::member::snapshot::{MemberSnapshot, OpenSnapshot};
-use crate::value::row_hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -66,16 +65,15 @@ fn audit(
     let (started, height) = (Instant::now(), snapshot.height());
     let (mut rows, mut differing) = (0, Vec::new());
     for table in states.tables.values() {
-        let mut found = Fingerprint::default();
-        snapshot.visit_rows(table, &mut |row| {
+        let sums = states.sums.get(&table.name).cloned().unwrap_or_default();
+        let ranges = find_differing_ranges(snapshot, table, &sums, &mut |_, _, _| {
             if is_cancelled.load(Ordering::Relaxed) {
                 return Err(LedgerError::Missing(format!("the audit of block {height} was given up")));
             }
-            found.add(&row_hash(&row));
             rows += 1;
             Ok(())
         })?;
-        if states.fingerprints.get(&table.name) != Some(&found) {
+        if !ranges.is_empty() {
             differing.push(table.name.clone());
         }
     }
@@ -126,6 +124,11 @@ impl Audits {
     /// Whether an audit is reading.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
+    }
+
+    /// The next one is due now.
+    pub(crate) fn hasten(&mut self) {
+        self.due = Instant::now();
     }
 
     /// Gives up the audit that is reading, and what it would find: a repair reads the tables itself. Where tables are to be

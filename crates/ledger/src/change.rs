@@ -6,8 +6,8 @@
 
 use crate::bytes::CanonicalWriter;
 use crate::definition::SharedTable;
-use crate::fingerprint::Fingerprint;
 use crate::hash::LedgerHash;
+use crate::ranges::TableSums;
 use crate::value::{decode_row, show_content};
 use std::collections::BTreeMap;
 
@@ -84,22 +84,22 @@ pub struct TableStates {
     /// Definitions by name.
     pub tables: BTreeMap<String, SharedTable>,
     /// What the rows of each add up to.
-    pub fingerprints: BTreeMap<String, Fingerprint>,
+    pub sums: BTreeMap<String, TableSums>,
 }
 
 impl TableStates {
     /// A new table, without rows.
     pub fn define(&mut self, table: SharedTable) {
-        self.fingerprints.insert(table.name.clone(), Fingerprint::default());
+        self.sums.insert(table.name.clone(), TableSums::default());
         self.tables.insert(table.name.clone(), table);
     }
 
     /// Follows changes of rows.
     pub fn apply(&mut self, changes: &[RowChange]) {
         for change in changes {
-            let fingerprint = self.fingerprints.entry(change.table.clone()).or_default();
-            change.old.iter().for_each(|row| fingerprint.remove(row));
-            change.new.iter().for_each(|row| fingerprint.add(row));
+            let sums = self.sums.entry(change.table.clone()).or_default();
+            change.old.iter().for_each(|row| sums.remove(&change.key, row));
+            change.new.iter().for_each(|row| sums.add(&change.key, row));
         }
     }
 
@@ -108,7 +108,7 @@ impl TableStates {
         let mut writer = CanonicalWriter::default();
         writer.count(self.tables.len());
         for (name, table) in &self.tables {
-            let fingerprint = self.fingerprints.get(name).map(Fingerprint::hash).unwrap_or_default();
+            let fingerprint = self.sums.get(name).map(|sums| sums.fingerprint().hash()).unwrap_or_default();
             writer.fixed(&table.hash().0).fixed(&fingerprint.0);
         }
         LedgerHash::of("state", &[&writer.finish()])

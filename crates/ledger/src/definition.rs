@@ -8,7 +8,7 @@ use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::policy::AgreementPolicy;
 use crate::token::{KEYWORDS, Token, tokens};
-use crate::value::{Content, LedgerType, encode_row};
+use crate::value::{Content, LedgerType, encode_value};
 
 /// The longest name; with what is put around it for triggers it stays below PostgreSQL's 63 bytes.
 const NAME_BYTES_MAX: usize = 40;
@@ -113,14 +113,11 @@ impl SharedTable {
         self.columns.iter().position(|own| own.name == column)
     }
 
-    /// The contents of a row's key.
-    pub fn key_of(&self, row: &[Content]) -> Vec<Content> {
-        self.key.iter().map(|&at| row[at].clone()).collect()
-    }
-
     /// The canonical encoding of a row's key.
     pub fn key_bytes(&self, row: &[Content]) -> Vec<u8> {
-        encode_row(&self.key_of(row))
+        let mut writer = CanonicalWriter::default();
+        self.key.iter().for_each(|&at| encode_value(row[at].as_deref(), &mut writer));
+        writer.finish()
     }
 
     /// The hash of the definition.

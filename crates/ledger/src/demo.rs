@@ -235,7 +235,7 @@ fn print_recovery(name: &str, report: &RecoveryReport) {
         return;
     }
     println!(
-        "             {name} RECOVERED from the state of a consenting member: {} rows compared, {} differ and were written",
+        "             {name} RECOVERED from the state of a consenting member: {} rows read, {} differ and were written",
         report.rows,
         report.repaired.len()
     );

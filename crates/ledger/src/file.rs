@@ -168,6 +168,14 @@ fn refuse_damage(path: &Path, end: &FileEnd, network: &LedgerHash) -> LedgerResu
     }
 }
 
+/// What people can do about a full disk, behind what the system says about it.
+const FULL_DISK_ADVICE: &str = "; nothing was voted for or committed that is not in it: make room on its file system, and the organization goes on by itself";
+
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 /// A ledger file that is written.
 #[derive(Debug)]
 pub struct LedgerFile {
@@ -230,7 +238,11 @@ impl LedgerFile {
         let written = self.file.write_all_at(&record, place).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
             let _ = self.file.set_len(place);
-            return Err(LedgerError::file(&self.path, format!("a record could not be written: {error}")));
+            let advice = if is_full(&error) { FULL_DISK_ADVICE } else { "" };
+            return Err(LedgerError::file(
+                &self.path,
+                format!("a record could not be written: {error}{advice}"),
+            ));
         }
         self.length += record.len() as u64;
         Ok(place)

@@ -19,30 +19,57 @@ impl Default for Fingerprint {
     }
 }
 
-impl Fingerprint {
-    fn each(row: &LedgerHash, mut with: impl FnMut(usize, u16)) {
+/// A row's numbers, to be added to what has the row among others.
+pub(crate) struct StretchedRow([u8; NUMBERS * 2]);
+
+impl StretchedRow {
+    /// Some two microseconds.
+    pub(crate) fn of(row: &LedgerHash) -> StretchedRow {
         let mut stream = [0; NUMBERS * 2];
         let mut hasher = blake3::Hasher::new_derive_key("ankerdb-ledger/1 fingerprint of a row");
         hasher.update(&row.0);
         hasher.finalize_xof().fill(&mut stream);
-        for (at, pair) in stream.chunks_exact(2).enumerate() {
-            with(at, u16::from_le_bytes([pair[0], pair[1]]));
-        }
+        StretchedRow(stream)
     }
 
+    fn numbers(&self) -> impl Iterator<Item = u16> {
+        self.0.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair))
+    }
+}
+
+impl Fingerprint {
     /// A row comes. Some two microseconds.
     pub fn add(&mut self, row: &LedgerHash) {
-        Fingerprint::each(row, |at, number| self.0[at] = self.0[at].wrapping_add(number));
+        self.add_stretched(&StretchedRow::of(row));
     }
 
     /// A row goes.
     pub fn remove(&mut self, row: &LedgerHash) {
-        Fingerprint::each(row, |at, number| self.0[at] = self.0[at].wrapping_sub(number));
+        self.remove_stretched(&StretchedRow::of(row));
+    }
+
+    pub(crate) fn add_stretched(&mut self, row: &StretchedRow) {
+        self.0.iter_mut().zip(row.numbers()).for_each(|(own, number)| *own = own.wrapping_add(number));
+    }
+
+    pub(crate) fn remove_stretched(&mut self, row: &StretchedRow) {
+        self.0.iter_mut().zip(row.numbers()).for_each(|(own, number)| *own = own.wrapping_sub(number));
+    }
+
+    /// All rows of another one go.
+    pub(crate) fn remove_all(&mut self, other: &Fingerprint) {
+        self.0.iter_mut().zip(other.0.iter()).for_each(|(own, number)| *own = own.wrapping_sub(*number));
     }
 
     /// 32 bytes of it.
     pub fn hash(&self) -> LedgerHash {
-        let bytes: Vec<u8> = self.0.iter().flat_map(|number| number.to_be_bytes()).collect();
+        let mut bytes = [0; NUMBERS * 2];
+        bytes
+            .as_chunks_mut::<2>()
+            .0
+            .iter_mut()
+            .zip(self.0.iter())
+            .for_each(|(to, number)| *to = number.to_be_bytes());
         LedgerHash::of("fingerprint", &[&bytes])
     }
 }

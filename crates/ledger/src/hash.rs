@@ -62,7 +62,12 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Bytes of hexadecimal digits, or nothing if it is something else.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    };
     let bytes = text.as_bytes();
     if !bytes.len().is_multiple_of(2) {
         return None;

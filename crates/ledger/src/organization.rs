@@ -15,12 +15,13 @@ use crate::bytes::CanonicalWriter;
 use crate::chain::{CheckedOrder, CheckedTransaction, LedgerChain};
 use crate::change::{RowChange, TableStates, digest_hash, in_digest_order};
 use crate::checkpoint::{CheckpointSettings, Checkpoints};
+use crate::comparison::find_differing_ranges;
 use crate::consensus::{VoteCount, count_votes};
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::file::{LedgerFile, RecordKind};
 use crate::genesis::Genesis;
-use crate::member::{BlockExecution, Member};
+use crate::member::{BlockExecution, Member, RowSource};
 use crate::merkle;
 use crate::message::Vote;
 use crate::schedule::PlacedTransaction;
@@ -218,6 +219,11 @@ impl Organization {
         begun.err().map(Err)
     }
 
+    /// What the tables add up to after the last block.
+    pub fn states(&self) -> &TableStates {
+        &self.states
+    }
+
     /// The shared tables.
     pub fn tables(&self) -> Vec<SharedTable> {
         self.chain.tables.values().cloned().collect()
@@ -267,17 +273,31 @@ impl Organization {
         Ok(())
     }
 
-    /// Compares the tables in the database with what the blocks have made of them. Reads all of them.
+    /// Compares the tables in the database with what the blocks have made of them. Reads all of them; an open block is rolled
+    /// back.
     ///
     /// # Errors
     /// [`LedgerError::Database`].
     pub fn audit(&mut self) -> LedgerResult<Vec<String>> {
-        let found = scan_states(self.member.as_mut(), &self.chain)?;
-        let differs = |name: &&String| found.fingerprints.get(*name) != self.states.fingerprints.get(*name);
-        let mut differing: Vec<String> = self.chain.tables.keys().filter(differs).cloned().collect();
+        self.abandon();
+        self.member.begin()?;
+        let differing = self.find_differing_tables();
+        self.member.rollback()?;
+        let mut differing = differing?;
         differing.extend(self.suspects.iter().cloned());
         differing.sort();
         differing.dedup();
+        Ok(differing)
+    }
+
+    fn find_differing_tables(&mut self) -> LedgerResult<Vec<String>> {
+        let mut differing = Vec::new();
+        for (name, table) in &self.chain.tables {
+            let sums = self.states.sums.get(name).cloned().unwrap_or_default();
+            let source: &mut dyn RowSource = self.member.as_mut();
+            let ranges = find_differing_ranges(source, table, &sums, &mut |_, _, _| Ok(()))?;
+            differing.extend(Some(name.clone()).filter(|_| !ranges.is_empty()));
+        }
         Ok(differing)
     }
 
@@ -510,9 +530,9 @@ pub fn scan_states(member: &mut dyn Member, chain: &LedgerChain) -> LedgerResult
     let mut states = TableStates::default();
     for table in chain.tables.values() {
         states.define(table.clone());
-        let fingerprint = states.fingerprints.entry(table.name.clone()).or_default();
-        for (_, row) in member.scan(table)? {
-            fingerprint.add(&row);
+        let sums = states.sums.entry(table.name.clone()).or_default();
+        for (key, row) in member.scan(table)? {
+            sums.add(&key, &row);
         }
     }
     Ok(states)
@@ -591,6 +611,11 @@ pub(crate) fn execute_on(
 }
 
 impl ExecutedBlock {
+    /// What the tables add up to with it.
+    pub(crate) fn states(&self) -> &TableStates {
+        &self.states
+    }
+
     pub(crate) fn into_states(self) -> (CheckedOrder, TableStates) {
         (self.checked, self.states)
     }

@@ -2,21 +2,22 @@
 //! that execute blocks again are in [`crate::replay`].
 //!
 //! The dissertation's *recovery from a state* overwrites the effect with that of a consenting member and has to trust it. Here
-//! the state is certified: after a repair the member reads its own tables, and commits them only if they add up to the state in
-//! the header that has the quorum. So any donor will do, and one that lies is found. Only rows that differ are touched.
+//! the state is certified: what the own rows and the donor's add up to has to be the state in the header that has the quorum,
+//! before anything is written. So any donor will do, and one that lies is found. Own tables are read once; of the donor's only the
+//! hash ranges that differ ([`crate::comparison`]), and only rows that differ are touched.
 
 use crate::chain::{CheckedOrder, LedgerChain};
 use crate::change::{TableStates, show_key};
+use crate::comparison::{
+    ComparedTables, DonatedRows, Donation, OwnRows, TableRanges, compare_rows, with_donated_rows,
+};
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
-use crate::fingerprint::Fingerprint;
-use crate::hash::LedgerHash;
 use crate::member::Member;
-use crate::member::snapshot::MemberSnapshot;
-use crate::organization::{Organization, scan_states};
-use crate::value::{Content, row_hash, show_content};
+use crate::organization::Organization;
+use crate::value::{Content, show_content};
 use crate::verify::{CertifiedBlock, visit_blocks};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// How a member whose tables are not what the others have comes back: the six classes of Table 4.1, by what they need.
@@ -115,7 +116,7 @@ pub struct DifferingRow {
 /// What a recovery has done.
 #[derive(Debug, Clone, Default)]
 pub struct RecoveryReport {
-    /// Rows that were compared, or loaded from a checkpoint.
+    /// Own rows that were read, or those that were loaded from a checkpoint.
     pub rows: usize,
     /// Those that were not what they should be; after a full replay none are named.
     pub repaired: Vec<RepairedRow>,
@@ -157,21 +158,6 @@ impl RecoveryReport {
     }
 }
 
-/// Keys of rows that two members have differently.
-type Differences = (usize, Vec<Vec<u8>>);
-
-fn differences(own: &[(Vec<u8>, LedgerHash)], others: &[(Vec<u8>, LedgerHash)]) -> Differences {
-    let mut rows: BTreeMap<&[u8], (Option<LedgerHash>, Option<LedgerHash>)> = BTreeMap::new();
-    for (key, hash) in own {
-        rows.entry(key).or_default().0 = Some(*hash);
-    }
-    for (key, hash) in others {
-        rows.entry(key).or_default().1 = Some(*hash);
-    }
-    let differing = rows.iter().filter(|(_, (own, other))| own != other);
-    (rows.len(), differing.map(|(key, _)| key.to_vec()).collect())
-}
-
 fn rows_by_key(table: &SharedTable, rows: &[Vec<Content>]) -> BTreeMap<Vec<u8>, Vec<Content>> {
     let fits = rows.iter().filter(|row| row.len() == table.columns.len());
     fits.map(|row| (table.key_bytes(row), row.clone())).collect()
@@ -180,31 +166,6 @@ fn rows_by_key(table: &SharedTable, rows: &[Vec<Content>]) -> BTreeMap<Vec<u8>, 
 fn show_row(rows: &BTreeMap<Vec<u8>, Vec<Content>>, key: &[u8]) -> String {
     let shown = rows.get(key).map(|row| row.iter().map(show_content).collect::<Vec<_>>().join(", "));
     shown.map_or("no row".to_owned(), |row| format!("({row})"))
-}
-
-/// Keys and hashes of a table's rows.
-pub type RowHashes = Vec<(Vec<u8>, LedgerHash)>;
-
-/// Rows of a table that a donor has and another member has differently.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DonatedRows {
-    /// Of which table.
-    pub table: String,
-    /// How many rows were compared.
-    pub compared: usize,
-    /// The keys of those that differ.
-    pub keys: Vec<Vec<u8>>,
-    /// The donor's rows with these keys; keys without a row are to be deleted.
-    pub rows: Vec<Vec<Content>>,
-}
-
-/// What a donor answers to the hashes of another member's rows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Donation {
-    /// The block after which its tables are what it compared.
-    pub height: u64,
-    /// By table.
-    pub tables: Vec<DonatedRows>,
 }
 
 /// A member whose rows and blocks another one takes over, in this process or behind a network. Nothing that it says is
@@ -222,8 +183,9 @@ pub trait Donor {
     /// Compares its rows with those of another member.
     ///
     /// # Errors
-    /// [`LedgerError::Database`] or what its transport says.
-    fn compare(&mut self, own: &BTreeMap<String, RowHashes>) -> LedgerResult<Donation>;
+    /// [`LedgerError::Database`] or what its transport says; [`LedgerError::Missing`] if its own rows are not what its last
+    /// block certifies.
+    fn compare(&mut self, own: &ComparedTables) -> LedgerResult<Donation>;
 }
 
 impl Donor for Organization {
@@ -241,69 +203,32 @@ impl Donor for Organization {
     }
 
     /// A block that is open is rolled back: the rows are those after the last block.
-    fn compare(&mut self, own: &BTreeMap<String, RowHashes>) -> LedgerResult<Donation> {
+    fn compare(&mut self, own: &ComparedTables) -> LedgerResult<Donation> {
         self.abandon();
-        let mut tables = Vec::new();
-        for table in self.chain.tables.values() {
-            let others = own.get(&table.name).map_or(&[][..], Vec::as_slice);
-            let (compared, keys) = differences(others, &self.member.scan(table)?);
-            let rows = if keys.is_empty() { Vec::new() } else { self.member.read(table, &keys)? };
-            tables.push(DonatedRows { table: table.name.clone(), compared, keys, rows });
-        }
-        Ok(Donation { height: self.chain.height, tables })
+        self.member.begin()?;
+        let compared = compare_rows(self.member.as_mut(), self.chain.height, &self.states, own);
+        self.member.rollback()?;
+        compared
     }
 }
 
-/// Compares the rows of a donor's snapshot with those of another member, as [`Donor::compare`] does: for a thread beside the one
-/// that executes blocks. Tables that differ are read twice; keys and hashes of one table are in memory, and rows that differ.
-///
-/// # Errors
-/// [`LedgerError::Database`].
-pub fn compare_snapshot(
-    snapshot: &mut MemberSnapshot,
-    tables: &BTreeMap<String, SharedTable>,
-    others: &BTreeMap<String, RowHashes>,
-) -> LedgerResult<Donation> {
-    let mut donated = Vec::new();
-    for table in tables.values() {
-        let mut own = Vec::new();
-        snapshot.visit_rows(table, &mut |row| {
-            own.push((table.key_bytes(&row), row_hash(&row)));
-            Ok(())
-        })?;
-        let others = others.get(&table.name).map_or(&[][..], Vec::as_slice);
-        let (compared, keys) = differences(others, &own);
-        drop(own);
-        let mut rows = Vec::new();
-        if !keys.is_empty() {
-            let wanted: BTreeSet<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            snapshot.visit_rows(table, &mut |row| {
-                rows.extend(Some(row).filter(|row| wanted.contains(&table.key_bytes(row)[..])));
-                Ok(())
-            })?;
-        }
-        donated.push(DonatedRows { table: table.name.clone(), compared, keys, rows });
-    }
-    Ok(Donation { height: snapshot.height(), tables: donated })
-}
-
-/// Makes the rows of one table those of the donor, inside of an open block.
+/// Makes the rows of one table those of the donor, inside of an open block, and reads them again.
 fn repair_table(
     own: &mut dyn Member,
     table: &SharedTable,
     donated: &DonatedRows,
     report: &mut RecoveryReport,
 ) -> LedgerResult<()> {
-    report.rows += donated.compared;
     let DonatedRows { keys, rows, .. } = donated;
     if keys.is_empty() {
         return Ok(());
     }
-    if rows.iter().any(|row| row.len() != table.columns.len()) {
-        return Err(LedgerError::Malformed(format!("a row for \"{}\" has other columns", table.name)));
-    }
     let (was, is) = (rows_by_key(table, &own.read(table, keys)?), rows_by_key(table, rows));
     own.repair(table, keys, rows)?;
+    if rows_by_key(table, &own.read(table, keys)?) != is {
+        let reason = format!("table \"{}\" has other rows than those that were just written", table.name);
+        return Err(LedgerError::database(own.system(), reason));
+    }
     for key in keys {
         report.repaired.push(RepairedRow {
             table: table.name.clone(),
@@ -315,30 +240,59 @@ fn repair_table(
     Ok(())
 }
 
-/// The tables of a member after those of a donor were taken over inside of an open block, if they add up to a certified state.
-fn transfer(
+/// Writes the rows of a donation, of which is known what they add up to, inside of an open block. Triggers of others that write
+/// more than these rows leave digests, and are found by them.
+fn write_donation(
     own: &mut dyn Member,
-    donated: &Donation,
-    chain: &LedgerChain,
-    donor: &str,
-) -> LedgerResult<(RecoveryReport, TableStates)> {
-    let mut report = RecoveryReport::default();
-    for donated in &donated.tables {
-        let Some(table) = chain.tables.get(&donated.table) else {
-            return Err(LedgerError::Malformed(format!("rows for \"{}\", no shared table", donated.table)));
-        };
-        repair_table(own, table, donated, &mut report)?;
-    }
+    tables: &BTreeMap<String, SharedTable>,
+    donation: &Donation,
+) -> LedgerResult<RecoveryReport> {
     // What was changed behind the ledger's back may have left digests.
     own.take_changes()?;
-    let states = scan_states(own, chain)?;
-    if chain.state != Some(states.hash()) {
-        let (have, need) = (states.hash().short(), chain.state.unwrap_or_default().short());
-        let reason =
-            format!("the rows of {donor} add up to {have}, and block {} certifies {need}", chain.height);
-        return Err(LedgerError::Untrusted(reason));
+    let mut report = RecoveryReport::default();
+    for donated in &donation.tables {
+        if let Some(table) = tables.get(&donated.table) {
+            repair_table(own, table, donated, &mut report)?;
+        }
     }
-    Ok((report, states))
+    let is_written = |table: &str, key: &Vec<u8>| {
+        let mut tables = donation.tables.iter().filter(|donated| donated.table == table);
+        tables.any(|donated| donated.keys.binary_search(key).is_ok())
+    };
+    let changes = own.take_changes()?;
+    if let Some(other) = changes.iter().find(|change| !is_written(&change.table, &change.key)) {
+        let shown = other.show(tables.get(&other.table));
+        let reason = format!("while rows were repaired another one was changed: {shown}");
+        return Err(LedgerError::database(own.system(), reason));
+    }
+    Ok(report)
+}
+
+/// A comparison with a donor: the own rows, the ranges that were listed, and what the donor has answered.
+struct ComparedRows {
+    own: OwnRows,
+    listed: TableRanges,
+    donation: Donation,
+}
+
+impl ComparedRows {
+    /// What the tables add up to with the donor's rows, if that is what the last block of a chain certifies.
+    fn certified_states(
+        &self,
+        states: &TableStates,
+        chain: &LedgerChain,
+        donor: &str,
+    ) -> LedgerResult<TableStates> {
+        let ComparedRows { own, listed, donation } = self;
+        let found = with_donated_rows(states, &chain.tables, own, listed, donation)?;
+        if chain.state != Some(found.hash()) {
+            let (have, need) = (found.hash().short(), chain.state.unwrap_or_default().short());
+            let reason =
+                format!("the rows of {donor} add up to {have}, and block {} certifies {need}", chain.height);
+            return Err(LedgerError::Untrusted(reason));
+        }
+        Ok(found)
+    }
 }
 
 /// Blocks of a donor that are not in a chain yet, verified.
@@ -372,13 +326,28 @@ impl MissingBlocks {
 }
 
 impl Organization {
-    /// Keys and hashes of all rows of the shared tables, those that an open block has changed included.
-    fn row_hashes(&mut self) -> LedgerResult<BTreeMap<String, RowHashes>> {
-        let mut found = BTreeMap::new();
-        for table in self.chain.tables.values() {
-            found.insert(table.name.clone(), self.member.scan(table)?);
+    /// Compares its rows, those that an open block has changed included, with a donor's. Reads all of its own, inside of a
+    /// transaction that is open then: that of the block if there is one.
+    fn compare_with(&mut self, donor: &mut dyn Donor) -> LedgerResult<(TableStates, ComparedRows)> {
+        let states = match self.last_executed().filter(|_| self.has_open_block()) {
+            Some(executed) => executed.states().clone(),
+            None => self.states.clone(),
+        };
+        if !self.has_open_block() {
+            self.member.begin()?;
         }
-        Ok(found)
+        let own = OwnRows::read(self.member.as_mut(), &states)?;
+        let (mut donation, listed) = own.compare(&states, &mut |rows| donor.compare(rows))?;
+        donation.tables.iter_mut().for_each(|donated| donated.keys.sort());
+        Ok((states, ComparedRows { own, listed, donation }))
+    }
+
+    /// Takes back the transaction in which rows were read, where that is not the one of an open block.
+    fn end_reading(&mut self) {
+        if !self.has_open_block() {
+            // Where that fails the connection is gone, and the next statement says so.
+            let _ = self.member.rollback();
+        }
     }
 
     /// The rows that are not what the last block certifies, by comparing them with those of a donor that has as many blocks.
@@ -390,41 +359,36 @@ impl Organization {
     /// [`LedgerError::Database`], and what the donor says.
     pub fn differing_rows(&mut self, donor: &mut dyn Donor) -> LedgerResult<Vec<DifferingRow>> {
         self.abandon();
-        let own_rows = self.row_hashes()?;
-        let donated = donor.compare(&own_rows)?;
-        if donated.height != self.chain.height {
-            let (theirs, own) = (donated.height, self.chain.height);
+        let found = self.find_differing_rows(donor);
+        self.end_reading();
+        found
+    }
+
+    fn find_differing_rows(&mut self, donor: &mut dyn Donor) -> LedgerResult<Vec<DifferingRow>> {
+        let (states, compared) = self.compare_with(donor)?;
+        let donation = &compared.donation;
+        if donation.height != self.chain.height {
+            let (theirs, own) = (donation.height, self.chain.height);
             return Err(LedgerError::Missing(format!("{} has {theirs} blocks, and not {own}", donor.name())));
         }
+        compared.certified_states(&states, &self.chain, &donor.name())?;
         let mut found = Vec::new();
-        for table in self.chain.tables.values() {
-            let mut fingerprint = Fingerprint::default();
-            own_rows.get(&table.name).into_iter().flatten().for_each(|(_, row)| fingerprint.add(row));
-            let donated = donated.tables.iter().filter(|donated| donated.table == table.name);
-            for DonatedRows { keys, rows, .. } in donated.filter(|donated| !donated.keys.is_empty()) {
-                let (is, certified) =
-                    (rows_by_key(table, &self.member.read(table, keys)?), rows_by_key(table, rows));
-                keys.iter().filter_map(|key| is.get(key)).for_each(|row| fingerprint.remove(&row_hash(row)));
-                keys.iter()
-                    .filter_map(|key| certified.get(key))
-                    .for_each(|row| fingerprint.add(&row_hash(row)));
-                found.extend(keys.iter().map(|key| DifferingRow {
-                    table: table.name.clone(),
-                    key: show_key(key, Some(table)),
-                    is: show_row(&is, key),
-                    certified: show_row(&certified, key),
-                }));
-            }
-            if self.states.fingerprints.get(&table.name) != Some(&fingerprint) {
-                let reason = format!("the rows of {} in \"{}\" are not certified", donor.name(), table.name);
-                return Err(LedgerError::Untrusted(reason));
-            }
+        for DonatedRows { table, keys, rows, .. } in &donation.tables {
+            let Some(table) = self.chain.tables.get(table).filter(|_| !keys.is_empty()) else { continue };
+            let (is, certified) =
+                (rows_by_key(table, &self.member.read(table, keys)?), rows_by_key(table, rows));
+            found.extend(keys.iter().map(|key| DifferingRow {
+                table: table.name.clone(),
+                key: show_key(key, Some(table)),
+                is: show_row(&is, key),
+                certified: show_row(&certified, key),
+            }));
         }
         Ok(found)
     }
 
     /// Takes over the blocks that it has not, and the state after them, from a donor that has them. Without such blocks it
-    /// repairs the rows that differ from what the last one certifies.
+    /// repairs the rows that differ from what the last one certifies. Reads its own tables once.
     ///
     /// # Errors
     /// [`LedgerError::Untrusted`] if the donor's blocks are not certified or its rows are not what they certify: nothing has
@@ -432,20 +396,14 @@ impl Organization {
     pub fn recover_from_state(&mut self, donor: &mut dyn Donor) -> LedgerResult<RecoveryReport> {
         self.audits.iter_mut().for_each(|audits| audits.give_up(false));
         self.gather_open_block()?;
-        let own_rows = self.row_hashes()?;
-        let donated = donor.compare(&own_rows)?;
-        if donated.height < self.chain.height {
-            let reason = format!("{} has {} blocks only", donor.name(), donated.height);
-            return Err(LedgerError::Missing(reason));
-        }
-        let (mut chain, mut missing) = (self.chain.clone(), MissingBlocks::default());
-        missing.fetch(&mut chain, donor, donated.height)?;
+        // Where the member was outvoted its own block is open, and most of its rows are what they should be.
+        let compared = self.compare_with(donor);
+        let (states, compared) = compared.inspect_err(|_| self.end_reading())?;
+        let fetched = self.fetch_donated_blocks(donor, &compared.donation);
+        let (chain, missing) = fetched.inspect_err(|_| self.end_reading())?;
         if chain.state.is_none() {
+            self.end_reading();
             return Ok(RecoveryReport::default());
-        }
-        if chain.height != donated.height {
-            let reason = format!("{} has no block {} of those it names", donor.name(), chain.height + 1);
-            return Err(LedgerError::Untrusted(reason));
         }
         let new_tables = chain.tables.values().filter(|table| !self.chain.tables.contains_key(&table.name));
         let new_tables: Vec<SharedTable> = new_tables.cloned().collect();
@@ -454,24 +412,45 @@ impl Organization {
             self.abandon();
             return self.recover_from_state(donor);
         }
-        for table in &new_tables {
-            self.member.create_table(table)?;
-        }
-        // Where the member was outvoted its own block is open, and most of its rows are what they should be.
-        if !self.take_open_block() {
+        let certified = compared.certified_states(&states, &chain, &donor.name());
+        let certified = certified.inspect_err(|_| self.end_reading())?;
+        if !new_tables.is_empty() {
+            self.end_reading();
+            new_tables.iter().try_for_each(|table| self.member.create_table(table))?;
             self.member.begin()?;
         }
-        let found = transfer(self.member.as_mut(), &donated, &chain, &donor.name());
-        let (mut report, states) = found.inspect_err(|_| drop(self.member.rollback()))?;
+        self.take_open_block();
+        let written = write_donation(self.member.as_mut(), &chain.tables, &compared.donation);
+        let report = written.inspect_err(|_| drop(self.member.rollback()))?;
         self.is_behind = true;
         for (certified, checked) in &missing.0 {
             self.adopt(certified, checked)?;
         }
         self.member.commit(self.chain.height)?;
         self.is_behind = false;
-        self.states = states;
+        self.states = certified;
         self.suspects.clear();
-        report.adopted = missing.0.len() as u64;
-        Ok(report)
+        // Rows that changed while the tables were read would be found by the next vote on them; so they are found at once.
+        self.audits.iter_mut().for_each(|audits| audits.hasten());
+        Ok(RecoveryReport { rows: compared.own.count, adopted: missing.0.len() as u64, ..report })
+    }
+
+    /// The blocks of a donor up to that of its rows, verified, and the chain with them.
+    fn fetch_donated_blocks(
+        &self,
+        donor: &mut dyn Donor,
+        donation: &Donation,
+    ) -> LedgerResult<(LedgerChain, MissingBlocks)> {
+        if donation.height < self.chain.height {
+            let reason = format!("{} has {} blocks only", donor.name(), donation.height);
+            return Err(LedgerError::Missing(reason));
+        }
+        let (mut chain, mut missing) = (self.chain.clone(), MissingBlocks::default());
+        missing.fetch(&mut chain, donor, donation.height)?;
+        if chain.height != donation.height {
+            let reason = format!("{} has no block {} of those it names", donor.name(), chain.height + 1);
+            return Err(LedgerError::Untrusted(reason));
+        }
+        Ok((chain, missing))
     }
 }

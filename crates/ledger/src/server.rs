@@ -148,6 +148,11 @@ impl PrivateServer {
         self.process.id()
     }
 
+    /// Where it keeps everything. It goes with the server.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Kills it as a loss of power would, and starts it again over what it has kept, on the same port.
     ///
     /// # Errors

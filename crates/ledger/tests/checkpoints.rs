@@ -12,8 +12,8 @@ use ankerdb_ledger::demo::DemoNetwork;
 use ankerdb_ledger::error::{LedgerError, LedgerResult};
 use ankerdb_ledger::fingerprint::Fingerprint;
 use ankerdb_ledger::hash::LedgerHash;
-use ankerdb_ledger::member::Member;
 use ankerdb_ledger::member::connection::{MariaDbConnection, PostgresConnection, SqlConnection};
+use ankerdb_ledger::member::{Member, RowSource, RowVisitor};
 use ankerdb_ledger::recovery::{RecoveryClass, RecoveryReport};
 use ankerdb_ledger::smallbank::SmallbankClient;
 use ankerdb_ledger::statement::PortableStatement;
@@ -398,6 +398,15 @@ struct StopsAtCommit {
     commits_left: usize,
 }
 
+impl RowSource for StopsAtCommit {
+    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
+        self.member.read(table, keys)
+    }
+    fn visit_rows(&mut self, table: &SharedTable, show: &mut RowVisitor<'_>) -> LedgerResult<()> {
+        self.member.visit_rows(table, show)
+    }
+}
+
 impl Member for StopsAtCommit {
     fn system(&self) -> &str {
         self.member.system()
@@ -436,9 +445,6 @@ impl Member for StopsAtCommit {
     }
     fn scan(&mut self, table: &SharedTable) -> LedgerResult<Vec<(Vec<u8>, LedgerHash)>> {
         self.member.scan(table)
-    }
-    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
-        self.member.read(table, keys)
     }
     fn repair(&mut self, table: &SharedTable, keys: &[Vec<u8>], rows: &[Vec<Content>]) -> LedgerResult<()> {
         self.member.repair(table, keys, rows)

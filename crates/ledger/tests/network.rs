@@ -5,17 +5,19 @@ mod products;
 mod smallbank;
 
 use ankerdb_ledger::change::RowChange;
+use ankerdb_ledger::comparison::{ComparedTables, DonatedRows, Donation};
 use ankerdb_ledger::definition::SharedTable;
 use ankerdb_ledger::demo::DemoNetwork;
 use ankerdb_ledger::error::{LedgerError, LedgerResult};
 use ankerdb_ledger::hash::LedgerHash;
-use ankerdb_ledger::member::Member;
+use ankerdb_ledger::member::{Member, RowSource, RowVisitor};
 use ankerdb_ledger::message::{OrderedBlock, Proposal, ProposedStatement};
 use ankerdb_ledger::organization::Organization;
-use ankerdb_ledger::recovery::RecoveryClass;
+use ankerdb_ledger::recovery::{Donor, RecoveryClass};
 use ankerdb_ledger::signature::KeyPair;
 use ankerdb_ledger::statement::PortableStatement;
 use ankerdb_ledger::value::{Content, LedgerValue};
+use ankerdb_ledger::verify::CertifiedBlock;
 use products::TestFolder;
 use smallbank::{SMALLBANK, Smallbank, assert_equal_members};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,20 +133,127 @@ fn a_stranger_compares_a_database_with_the_file() {
 }
 
 #[test]
-fn a_donor_whose_rows_are_not_certified_is_passed_over_and_writes_nothing() {
+fn a_donor_that_has_lost_rows_itself_says_so_and_the_next_one_is_asked() {
     let folder = TestFolder::new("donor");
     let Some(mut demo) = SMALLBANK.start(&folder) else { return };
-    let (own, liar, honest) = (0, 1, 2);
+    let (own, other, sound) = (0, 1, 2);
     demo.tamper(own, "UPDATE savings SET balance = 1 WHERE customer = 10", false).expect("tampering");
-    demo.tamper(liar, "UPDATE savings SET balance = 2 WHERE customer = 11", false).expect("tampering");
-    let error = demo.network.recover(own, &[liar]).expect("a recovery").expect_err("from a liar");
-    assert!(error.to_string().starts_with("the rows of mariadb"), "{error}");
-    assert_eq!(demo.network.organizations[own].audit().expect("tables"), ["savings"]);
-    let report = demo.network.recover(own, &[liar, honest]).expect("a recovery").expect("that succeeds");
+    // In another range of the table it may have what it wants: of it nothing is asked.
+    for (tampering, is_donor) in [
+        ("UPDATE savings SET balance = 2 WHERE customer = 11", true),
+        ("DELETE FROM savings WHERE customer = 10", false),
+    ] {
+        demo.tamper(other, tampering, false).expect("tampering");
+        let recovered = demo.network.recover(own, &[other]).expect("a recovery");
+        match recovered {
+            Ok(report) => assert!(is_donor && report.repaired.len() == 1, "{report:?}"),
+            Err(error) => {
+                let said = error.to_string();
+                assert!(!is_donor && said.contains("the donor's own rows of \"savings\" are not"), "{said}");
+            }
+        }
+        assert_eq!(demo.network.organizations[own].audit().expect("tables").is_empty(), is_donor);
+        if is_donor {
+            demo.tamper(own, "UPDATE savings SET balance = 1 WHERE customer = 10", false).expect("tampering");
+        }
+    }
+    let report = demo.network.recover(own, &[other, sound]).expect("a recovery").expect("that succeeds");
     let [row] = &report.repaired[..] else { panic!("{report:?}") };
-    assert_eq!(row.key, "(10)");
-    demo.network.recover(liar, &[own]).expect("a recovery").expect("that succeeds");
+    assert_eq!((row.key.as_str(), row.was.as_str()), ("(10)", "(10, 1)"));
+    let report = demo.network.recover(other, &[own]).expect("a recovery").expect("that succeeds");
+    assert_eq!(report.repaired.len(), 2, "{report:?}");
     assert_equal_members(&mut demo);
+}
+
+type Lie = fn(&mut Donation);
+
+/// A donor that says something else than it has.
+struct LyingDonor<'a> {
+    honest: &'a mut Organization,
+    lie: Lie,
+}
+
+impl Donor for LyingDonor<'_> {
+    fn name(&self) -> String {
+        "a liar".to_owned()
+    }
+    fn certified_blocks(&mut self, above: u64, to: u64) -> LedgerResult<Vec<CertifiedBlock>> {
+        self.honest.certified_blocks(above, to)
+    }
+    fn compare(&mut self, own: &ComparedTables) -> LedgerResult<Donation> {
+        let mut donation = self.honest.compare(own)?;
+        (self.lie)(&mut donation);
+        Ok(donation)
+    }
+}
+
+fn savings(donation: &mut Donation) -> &mut DonatedRows {
+    donation.tables.iter_mut().find(|table| table.table == "savings").expect("a table")
+}
+
+#[test]
+fn whatever_a_donor_lies_about_is_found_before_anything_is_written() {
+    let lies: [(Lie, &str); 8] = [
+        (|donation| savings(donation).rows[0][1] = Some(b"7".to_vec()), "the rows of a liar add up to"),
+        (|donation| savings(donation).rows.clear(), "the rows of a liar add up to"),
+        (|donation| *savings(donation) = DonatedRows::default(), "no shared table"),
+        (|donation| donation.tables.clear(), "the rows of a liar add up to"),
+        (|donation| drop(savings(donation).rows[0].pop()), "a row for \"savings\" has other columns"),
+        (|donation| drop(savings(donation).keys.pop()), "rows for \"savings\" that were not asked for"),
+        (|donation| savings(donation).unlisted = vec![7, 5000], "hash ranges of \"savings\" are named that"),
+        (|donation| donation.height += 1, "a liar has no block"),
+    ];
+    let folder = TestFolder::new("liar");
+    let Some(mut demo) = SMALLBANK.start(&folder) else { return };
+    for at in 0..3 {
+        demo.tamper(at, "UPDATE savings SET balance = 1 WHERE customer = 10", false).expect("tampering");
+        for (lie, expected) in lies {
+            let [own, honest] =
+                demo.network.organizations.get_disjoint_mut([at, (at + 1) % 3]).expect("two of them");
+            let error = own.recover_from_state(&mut LyingDonor { honest, lie }).expect_err("from a liar");
+            assert!(error.to_string().contains(expected), "{expected}: {error}");
+            assert_eq!(own.audit().expect("tables"), ["savings"]);
+        }
+        let report = demo.network.recover(at, &[(at + 1) % 3]).expect("a recovery").expect("that succeeds");
+        assert_eq!(report.repaired.len(), 1, "{report:?}");
+        assert_equal_members(&mut demo);
+    }
+}
+
+#[test]
+fn rows_that_have_changed_gone_and_come_in_many_ranges_are_found_with_blocks_between_or_without() {
+    let folder = TestFolder::new("ranges");
+    let Some(mut demo) = Smallbank { recovery: RecoveryClass::None, ..SMALLBANK }.start(&folder) else {
+        return;
+    };
+    for at in 0..3 {
+        for blocks in [0, 1, 3] {
+            for tampering in [
+                "UPDATE savings SET balance = balance + 3 WHERE customer < 30",
+                "DELETE FROM checking WHERE customer > 40",
+                "DELETE FROM savings WHERE customer BETWEEN 20 AND 44",
+                "INSERT INTO savings (customer, balance) VALUES (4711, 5)",
+            ] {
+                demo.tamper(at, tampering, false).expect("tampering");
+            }
+            let donor = (at + 1) % 3;
+            // Blocks that it has not, and whose rows are in other ranges than those that were tampered with.
+            for _ in 0..blocks {
+                let batch = demo.client.batch(BLOCK);
+                demo.network.commit_block(batch).expect("a quorum");
+            }
+            demo.network.recovery = RecoveryClass::FromState;
+            let report = demo.network.recover(at, &[donor]).expect("a recovery").expect("that succeeds");
+            demo.network.recovery = RecoveryClass::None;
+            assert_eq!(report.adopted, blocks, "{report:?}");
+            assert!(
+                report.repaired.iter().any(|row| row.is == "no row" && row.key == "(4711)"),
+                "{report:?}"
+            );
+            assert_eq!(demo.network.organizations[at].audit().expect("tables"), Vec::<String>::new());
+            assert_equal_members(&mut demo);
+        }
+    }
 }
 
 #[test]
@@ -280,6 +389,15 @@ fn a_database_that_is_killed_comes_back_and_nothing_is_lost() {
 /// Stops before its database commits.
 struct StopsBeforeCommit(Box<dyn Member>);
 
+impl RowSource for StopsBeforeCommit {
+    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
+        self.0.read(table, keys)
+    }
+    fn visit_rows(&mut self, table: &SharedTable, show: &mut RowVisitor<'_>) -> LedgerResult<()> {
+        self.0.visit_rows(table, show)
+    }
+}
+
 impl Member for StopsBeforeCommit {
     fn system(&self) -> &str {
         self.0.system()
@@ -314,9 +432,6 @@ impl Member for StopsBeforeCommit {
     }
     fn scan(&mut self, table: &SharedTable) -> LedgerResult<Vec<(Vec<u8>, LedgerHash)>> {
         self.0.scan(table)
-    }
-    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
-        self.0.read(table, keys)
     }
     fn repair(&mut self, table: &SharedTable, keys: &[Vec<u8>], rows: &[Vec<Content>]) -> LedgerResult<()> {
         self.0.repair(table, keys, rows)

@@ -18,9 +18,10 @@ use crate::chain::LedgerChain;
 use crate::change::TableStates;
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
-use crate::fingerprint::Fingerprint;
 use crate::hash::LedgerHash;
+use crate::member::RowSource as _;
 use crate::member::snapshot::MemberSnapshot;
+use crate::ranges::TableSums;
 use crate::value::{Content, decode_row, encode_row, row_hash};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write as _};
@@ -102,14 +103,14 @@ impl RecordWriter<'_> {
         table: &SharedTable,
         snapshot: &mut MemberSnapshot,
         check: &mut dyn FnMut() -> LedgerResult<()>,
-    ) -> LedgerResult<(u64, Fingerprint)> {
+    ) -> LedgerResult<(u64, TableSums)> {
         let name = CanonicalWriter::default().bytes(table.name.as_bytes()).fixed(&table.hash().0).finish();
         self.put(TABLE, &name)?;
-        let (mut count, mut fingerprint) = (0, Fingerprint::default());
+        let (mut count, mut sums) = (0, TableSums::default());
         let (mut rows, mut bytes) = (Vec::new(), 0);
         snapshot.visit_rows(table, &mut |row| {
             check()?;
-            fingerprint.add(&row_hash(&row));
+            sums.add(&table.key_bytes(&row), &row_hash(&row));
             count += 1;
             let row = encode_row(&row);
             bytes += row.len();
@@ -123,8 +124,11 @@ impl RecordWriter<'_> {
         if !rows.is_empty() {
             self.put(ROWS, &list(&rows))?;
         }
-        self.put(TABLE_END, &CanonicalWriter::default().u64(count).fixed(&fingerprint.hash().0).finish())?;
-        Ok((count, fingerprint))
+        self.put(
+            TABLE_END,
+            &CanonicalWriter::default().u64(count).fixed(&sums.fingerprint().hash().0).finish(),
+        )?;
+        Ok((count, sums))
     }
 }
 
@@ -155,9 +159,9 @@ pub fn write_checkpoint(
     writer.write(&header(position))?;
     let (mut states, mut rows) = (TableStates::default(), 0);
     for table in position.tables.values() {
-        let (count, fingerprint) = writer.put_table(table, snapshot, check)?;
+        let (count, sums) = writer.put_table(table, snapshot, check)?;
         states.tables.insert(table.name.clone(), table.clone());
-        states.fingerprints.insert(table.name.clone(), fingerprint);
+        states.sums.insert(table.name.clone(), sums);
         rows += count;
     }
     if position.state != Some(states.hash()) {
@@ -213,19 +217,19 @@ impl RecordReader<'_> {
     }
 
     /// Reads a table and shows its rows.
-    fn table(&mut self, table: &SharedTable, show: &mut RowsVisitor<'_>) -> LedgerResult<(u64, Fingerprint)> {
+    fn table(&mut self, table: &SharedTable, show: &mut RowsVisitor<'_>) -> LedgerResult<(u64, TableSums)> {
         let kind = self.next()?;
         let expected =
             CanonicalWriter::default().bytes(table.name.as_bytes()).fixed(&table.hash().0).finish();
         if kind != TABLE || self.payload != expected {
             return Err(self.wrong(format!("table \"{}\" is expected, with its definition", table.name)));
         }
-        let (mut count, mut fingerprint) = (0, Fingerprint::default());
+        let (mut count, mut sums) = (0, TableSums::default());
         loop {
             match self.next()? {
                 ROWS => {
                     let rows = decode_rows(&self.payload, table.columns.len())?;
-                    rows.iter().for_each(|row| fingerprint.add(&row_hash(row)));
+                    rows.iter().for_each(|row| sums.add(&table.key_bytes(row), &row_hash(row)));
                     count += rows.len() as u64;
                     show(table, rows)?;
                 }
@@ -236,11 +240,11 @@ impl RecordReader<'_> {
         let mut reader = CanonicalReader::new(&self.payload, "end of a table");
         let (rows, hash) = (reader.u64()?, reader.hash()?);
         reader.end()?;
-        if (rows, hash) != (count, fingerprint.hash()) {
+        if (rows, hash) != (count, sums.fingerprint().hash()) {
             let reason = format!("the rows of table \"{}\" do not add up to its fingerprint", table.name);
             return Err(LedgerError::Untrusted(reason));
         }
-        Ok((count, fingerprint))
+        Ok((count, sums))
     }
 }
 
@@ -276,9 +280,9 @@ pub fn read_checkpoint(
     read_header(&mut reader.file, path, position)?;
     let (mut states, mut rows) = (TableStates::default(), 0);
     for table in position.tables.values() {
-        let (count, fingerprint) = reader.table(table, show)?;
+        let (count, sums) = reader.table(table, show)?;
         states.tables.insert(table.name.clone(), table.clone());
-        states.fingerprints.insert(table.name.clone(), fingerprint);
+        states.sums.insert(table.name.clone(), sums);
         rows += count;
     }
     let (kind, records) = (reader.next()?, reader.records - 1);

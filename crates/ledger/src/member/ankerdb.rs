@@ -8,9 +8,10 @@
 use super::connection::{DatabaseAddress, PostgresConnection, SqlConnection, StatementRows};
 use super::literal::{column_list, has_key, postgres_bytes, value_literal};
 use super::trigger::{
-    PARTS_TABLE, commit_block, commit_part, read_finished, read_height, repair_rows, select_finished, undo,
+    PARTS_TABLE, commit_block, commit_part, read_finished, read_height, repair_rows, select_finished,
+    stream_rows, undo,
 };
-use super::{Member, PartConnection};
+use super::{Member, PartConnection, RowSource, RowVisitor};
 use crate::access::LockReach;
 use crate::change::RowChange;
 use crate::definition::{SharedColumn, SharedTable};
@@ -100,7 +101,7 @@ fn reading(statement: &PortableStatement, table: &SharedTable) -> (String, usize
 }
 
 /// A row of the wire as contents.
-pub(super) fn contents_of(row: &[Content], table: &SharedTable) -> LedgerResult<Vec<Content>> {
+fn contents_of(row: &[Content], table: &SharedTable) -> LedgerResult<Vec<Content>> {
     let content = |(column, value): (&SharedColumn, &Content)| match value {
         None => Ok(None),
         Some(text) => column.kind.content_of_text(text).map(Some),
@@ -155,6 +156,44 @@ fn changes_of_answer(
         changes.extend(changes_of(table, before, after));
     }
     Ok(changes)
+}
+
+/// Rows with these keys.
+pub(super) fn read_rows(
+    connection: &mut dyn SqlConnection,
+    system: &str,
+    table: &SharedTable,
+    keys: &[Vec<u8>],
+) -> LedgerResult<Vec<Vec<Content>>> {
+    let mut found = Vec::new();
+    for keys in keys.chunks(ROWS_MAX) {
+        let condition = has_key(table, keys, postgres_bytes)?;
+        let sql = format!("SELECT {} FROM \"{}\" WHERE {condition}", column_list(table), table.name);
+        let rows = connection.run(&sql).map_err(|failure| failure.of(system))?;
+        found.extend(contents(rows.first().unwrap_or(&Vec::new()), table)?);
+    }
+    Ok(found)
+}
+
+/// Shows the rows of a table.
+pub(super) fn visit_rows(
+    connection: &mut dyn SqlConnection,
+    system: &str,
+    table: &SharedTable,
+    show: &mut RowVisitor<'_>,
+) -> LedgerResult<()> {
+    let sql = format!("SELECT {} FROM \"{}\"", column_list(table), table.name);
+    stream_rows(connection, &sql, system, &mut |row| show(contents_of(&row, table)?))
+}
+
+impl RowSource for AnkerDbMember {
+    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
+        read_rows(&mut self.connection, &self.system, table, keys)
+    }
+
+    fn visit_rows(&mut self, table: &SharedTable, show: &mut RowVisitor<'_>) -> LedgerResult<()> {
+        visit_rows(&mut self.connection, &self.system, table, show)
+    }
 }
 
 impl Member for AnkerDbMember {
@@ -237,16 +276,6 @@ impl Member for AnkerDbMember {
     fn scan(&mut self, table: &SharedTable) -> LedgerResult<Vec<(Vec<u8>, LedgerHash)>> {
         let rows = self.run(&format!("SELECT {} FROM \"{}\"", column_list(table), table.name))?;
         keyed(rows.first().unwrap_or(&Vec::new()), table)
-    }
-
-    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
-        let mut found = Vec::new();
-        for keys in keys.chunks(ROWS_MAX) {
-            let condition = has_key(table, keys, postgres_bytes)?;
-            let sql = format!("SELECT {} FROM \"{}\" WHERE {condition}", column_list(table), table.name);
-            found.extend(contents(self.run(&sql)?.first().unwrap_or(&Vec::new()), table)?);
-        }
-        Ok(found)
     }
 
     fn repair(&mut self, table: &SharedTable, keys: &[Vec<u8>], rows: &[Vec<Content>]) -> LedgerResult<()> {

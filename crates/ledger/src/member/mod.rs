@@ -40,8 +40,27 @@ pub struct BlockExecution {
     pub serial_because: Option<String>,
 }
 
+/// What is shown the rows of a table, one after the other.
+pub type RowVisitor<'a> = dyn FnMut(Vec<Content>) -> LedgerResult<()> + 'a;
+
+/// What has rows of shared tables: a member, or a snapshot of one.
+pub trait RowSource {
+    /// Rows with these keys, as contents of their columns. Keys without a row are left out.
+    ///
+    /// # Errors
+    /// [`crate::error::LedgerError::Database`].
+    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>>;
+
+    /// Inside of a block or a snapshot: shows the rows of a table, in no order, one after the other until `show` fails. They
+    /// are never in memory at once.
+    ///
+    /// # Errors
+    /// [`crate::error::LedgerError::Database`], and that of `show`.
+    fn visit_rows(&mut self, table: &SharedTable, show: &mut RowVisitor<'_>) -> LedgerResult<()>;
+}
+
 /// A database of an organization.
-pub trait Member: Send {
+pub trait Member: RowSource + Send {
     /// Product and version.
     fn system(&self) -> &str;
 
@@ -128,12 +147,6 @@ pub trait Member: Send {
     /// # Errors
     /// [`crate::error::LedgerError::Database`].
     fn scan(&mut self, table: &SharedTable) -> LedgerResult<Vec<(Vec<u8>, LedgerHash)>>;
-
-    /// Rows with these keys, as contents of their columns. Keys without a row are left out.
-    ///
-    /// # Errors
-    /// [`crate::error::LedgerError::Database`].
-    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>>;
 
     /// Inside of a block: deletes the rows with these keys and inserts these rows. Their digests are the caller's to take.
     ///

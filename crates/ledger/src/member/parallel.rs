@@ -9,7 +9,7 @@
 //! height is committed after all parts. A part whose commit is in the database has named its transactions there, so whoever
 //! opens the member next executes the others.
 
-use super::{BlockExecution, Member, PartConnection};
+use super::{BlockExecution, Member, PartConnection, RowSource, RowVisitor};
 use crate::change::RowChange;
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
@@ -178,6 +178,17 @@ fn commit_parts(
     })
 }
 
+/// The main connection, which sees no part of a block that is spread.
+impl RowSource for ParallelMember {
+    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
+        self.main.read(table, keys)
+    }
+
+    fn visit_rows(&mut self, table: &SharedTable, show: &mut RowVisitor<'_>) -> LedgerResult<()> {
+        self.main.visit_rows(table, show)
+    }
+}
+
 impl Member for ParallelMember {
     fn system(&self) -> &str {
         self.main.system()
@@ -259,10 +270,6 @@ impl Member for ParallelMember {
 
     fn scan(&mut self, table: &SharedTable) -> LedgerResult<Vec<(Vec<u8>, LedgerHash)>> {
         self.main.scan(table)
-    }
-
-    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
-        self.main.read(table, keys)
     }
 
     fn repair(&mut self, table: &SharedTable, keys: &[Vec<u8>], rows: &[Vec<Content>]) -> LedgerResult<()> {

@@ -11,14 +11,13 @@
 
 use super::ankerdb;
 use super::connection::{DatabaseAddress, MariaDbConnection, PostgresConnection, SqlConnection};
-use super::literal::column_list;
 use super::mariadb::MariaDbDialect;
 use super::postgres::PostgresDialect;
-use super::trigger::{self, TriggerDialect, read_height, shown_contents};
+use super::trigger::{self, TriggerDialect, read_height};
+use super::{RowSource, RowVisitor};
 use crate::definition::SharedTable;
 use crate::error::LedgerResult;
 use crate::value::Content;
-use std::ops::ControlFlow;
 
 /// Opens a snapshot of what is committed now.
 pub type OpenSnapshot = Box<dyn Fn() -> LedgerResult<MemberSnapshot> + Send>;
@@ -74,32 +73,22 @@ impl MemberSnapshot {
     pub fn height(&self) -> u64 {
         self.height
     }
+}
 
-    /// Shows the rows of a table, in no order, one after the other until `show` fails.
-    ///
-    /// # Errors
-    /// [`crate::error::LedgerError::Database`], and that of `show`.
-    pub fn visit_rows(
-        &mut self,
-        table: &SharedTable,
-        show: &mut dyn FnMut(Vec<Content>) -> LedgerResult<()>,
-    ) -> LedgerResult<()> {
+impl RowSource for MemberSnapshot {
+    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
         let MemberSnapshot { connection, dialect, system, .. } = self;
-        let columns = match dialect {
-            Some(dialect) => shown_contents(dialect.as_ref(), table),
-            None => column_list(table),
-        };
-        let contents = |row: Vec<Content>| match dialect {
-            Some(_) => trigger::contents_of(&row, system),
-            None => ankerdb::contents_of(&row, table),
-        };
-        let mut shown = Ok(());
-        let sql = format!("SELECT {columns} FROM \"{}\"", table.name);
-        let streamed = connection.stream(&sql, &mut |row| {
-            shown = contents(row).and_then(&mut *show);
-            if shown.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        streamed.map_err(|failure| failure.of(system))?;
-        shown
+        match dialect {
+            Some(dialect) => trigger::read_rows(connection.as_mut(), dialect.as_ref(), system, table, keys),
+            None => ankerdb::read_rows(connection.as_mut(), system, table, keys),
+        }
+    }
+
+    fn visit_rows(&mut self, table: &SharedTable, show: &mut RowVisitor<'_>) -> LedgerResult<()> {
+        let MemberSnapshot { connection, dialect, system, .. } = self;
+        match dialect {
+            Some(dialect) => trigger::visit_rows(connection.as_mut(), dialect.as_ref(), system, table, show),
+            None => ankerdb::visit_rows(connection.as_mut(), system, table, show),
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::connection::{SqlConnection, SqlFailure, StatementRows};
 use super::literal::{BytesLiteral, has_key, insert, shown_bytes, value_literal};
-use super::{Member, PartConnection};
+use super::{Member, PartConnection, RowSource, RowVisitor};
 use crate::access::LockReach;
 use crate::block::SuccessBits;
 use crate::change::RowChange;
@@ -13,6 +13,7 @@ use crate::hash::{LedgerHash, hex, unhex};
 use crate::statement::PortableStatement;
 use crate::value::Content;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 /// How many rows one statement of a repair names.
 const ROWS_MAX: usize = 500;
@@ -134,13 +135,13 @@ impl TriggerMember {
 }
 
 /// The contents of all columns as hexadecimal digits.
-pub(super) fn shown_contents(dialect: &dyn TriggerDialect, table: &SharedTable) -> String {
+fn shown_contents(dialect: &dyn TriggerDialect, table: &SharedTable) -> String {
     let contents = (0..table.columns.len()).map(|at| dialect.hex(&dialect.content(table, at)));
     contents.collect::<Vec<_>>().join(", ")
 }
 
 /// The contents of a row that a database has shown by [`shown_contents`].
-pub(super) fn contents_of(row: &[Content], system: &str) -> LedgerResult<Vec<Content>> {
+fn contents_of(row: &[Content], system: &str) -> LedgerResult<Vec<Content>> {
     let content = |value: &Content| match value {
         None => Ok(None),
         value => shown_bytes(value, system).map(Some),
@@ -159,6 +160,65 @@ pub(super) fn undo(
     }
     let undone = connection.run("ROLLBACK TO SAVEPOINT ledger_transaction");
     undone.map(|_| Some(failure.message)).map_err(|failure| failure.of(system))
+}
+
+/// Rows with these keys.
+pub(super) fn read_rows(
+    connection: &mut dyn SqlConnection,
+    dialect: &dyn TriggerDialect,
+    system: &str,
+    table: &SharedTable,
+    keys: &[Vec<u8>],
+) -> LedgerResult<Vec<Vec<Content>>> {
+    let mut found = Vec::new();
+    let contents = shown_contents(dialect, table);
+    for keys in keys.chunks(ROWS_MAX) {
+        let condition = has_key(table, keys, dialect.bytes_literal())?;
+        let sql = format!("SELECT {contents} FROM \"{}\" WHERE {condition}", table.name);
+        let rows = connection.run(&sql).map_err(|failure| failure.of(system))?.into_iter().next();
+        for row in rows.unwrap_or_default() {
+            found.push(contents_of(&row, system)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Shows the rows of a table.
+pub(super) fn visit_rows(
+    connection: &mut dyn SqlConnection,
+    dialect: &dyn TriggerDialect,
+    system: &str,
+    table: &SharedTable,
+    show: &mut RowVisitor<'_>,
+) -> LedgerResult<()> {
+    let sql = format!("SELECT {} FROM \"{}\"", shown_contents(dialect, table), table.name);
+    stream_rows(connection, &sql, system, &mut |row| show(contents_of(&row, system)?))
+}
+
+/// Shows what a query gives until `show` fails.
+pub(super) fn stream_rows(
+    connection: &mut dyn SqlConnection,
+    sql: &str,
+    system: &str,
+    show: &mut RowVisitor<'_>,
+) -> LedgerResult<()> {
+    let mut shown = Ok(());
+    let streamed = connection.stream(sql, &mut |row| {
+        shown = show(row);
+        if shown.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    streamed.map_err(|failure| failure.of(system))?;
+    shown
+}
+
+impl RowSource for TriggerMember {
+    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
+        read_rows(self.connection.as_mut(), self.dialect.as_ref(), &self.system, table, keys)
+    }
+
+    fn visit_rows(&mut self, table: &SharedTable, show: &mut RowVisitor<'_>) -> LedgerResult<()> {
+        visit_rows(self.connection.as_mut(), self.dialect.as_ref(), &self.system, table, show)
+    }
 }
 
 impl Member for TriggerMember {
@@ -223,19 +283,6 @@ impl Member for TriggerMember {
         let rows = self.run(&format!("SELECT {key}, {hash} FROM \"{}\"", table.name))?.into_iter().next();
         let pair = |row: &Vec<Content>| Ok((self.bytes(&row[0])?, self.hash(&row[1])?.unwrap_or_default()));
         rows.unwrap_or_default().iter().map(pair).collect()
-    }
-
-    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
-        let mut found = Vec::new();
-        let contents = shown_contents(self.dialect.as_ref(), table);
-        for keys in keys.chunks(ROWS_MAX) {
-            let condition = has_key(table, keys, self.dialect.bytes_literal())?;
-            let sql = format!("SELECT {contents} FROM \"{}\" WHERE {condition}", table.name);
-            for row in self.run(&sql)?.into_iter().next().unwrap_or_default() {
-                found.push(contents_of(&row, &self.system)?);
-            }
-        }
-        Ok(found)
     }
 
     fn repair(&mut self, table: &SharedTable, keys: &[Vec<u8>], rows: &[Vec<Content>]) -> LedgerResult<()> {

@@ -11,6 +11,7 @@
 use super::board::Board;
 use super::call::RemoteProcess;
 use super::config::NodeFolder;
+use super::log::log;
 use super::wire::{AgreementMessage, ProposalMessage};
 use crate::agreement::{Agreement, ChainedTransaction};
 use crate::chain::{CheckedTransaction, LedgerChain, PROPOSAL_BYTES_MAX};
@@ -93,21 +94,21 @@ impl AgreementDesk {
         let mut session = match ReadingSession::open(&self.database, self.limit_ms) {
             Ok(session) => session,
             Err(error) => {
-                eprintln!("constraints are looked at when the database is there: {error}");
+                log(format_args!("constraints are looked at when the database is there: {error}"));
                 return Ok(());
             }
         };
         let tables = self.board.read(|state| state.chain.tables.clone());
         for constraint in &self.constraints {
             let Some(table) = tables.get(&constraint.table) else {
-                eprintln!("constraint {} waits for that table", show(constraint));
+                log(format_args!("constraint {} waits for that table", show(constraint)));
                 continue;
             };
             let policy = table.agreement.as_ref();
             let members = policy.map(|policy| policy.members(&self.board.directory.genesis));
             if !members.is_some_and(|members| members.contains(&(self.board.place as u32))) {
                 let reason = "no agreement policy asks this organization about that table";
-                eprintln!("constraint {} is of no effect: {reason}", show(constraint));
+                log(format_args!("constraint {} is of no effect: {reason}", show(constraint)));
             }
             constraint.try_on(table, &mut session).map_err(|failure| {
                 let config = folder.path.join(super::config::CONFIG_FILE);
@@ -151,7 +152,7 @@ impl AgreementDesk {
         judged.map_err(|error| match error {
             LedgerError::Database { message, .. } => {
                 let reason = "it cannot evaluate its constraints now: its database is not reached";
-                eprintln!("{reason}: {message}");
+                log(format_args!("{reason}: {message}"));
                 LedgerError::Missing(reason.into())
             }
             other => other,

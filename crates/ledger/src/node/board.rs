@@ -8,6 +8,7 @@
 //! ```
 
 use super::directory::Directory;
+use super::log::log;
 use super::wire::{AuditStatus, MemberStatus, OutcomeMessage, StatusMessage, VotesMessage};
 use crate::agreement::OrderEntry;
 use crate::block::BlockHeader;
@@ -281,7 +282,7 @@ impl Board {
             Ok(()) => format!("{text}; both are kept in {}", path.display()),
             Err(error) => format!("{text}; they could not be kept in {}: {error}", path.display()),
         };
-        eprintln!("{kept}");
+        log(&kept);
         self.update(|state| {
             if !state.evidence.contains(&kept) {
                 state.evidence.push(kept);
@@ -297,14 +298,14 @@ impl Board {
     /// Notes what the organization has not agreed to, for its own people.
     pub(super) fn note_objection(&self, line: String) {
         if self.read(|state| state.objections.back() != Some(&line)) {
-            eprintln!("{line}");
+            log(&line);
             self.update(|state| push_line(&mut state.objections, line));
         }
     }
 
     /// Notes an audit in the background, and what it has found, if that is not what the ledger certifies.
     pub(super) fn note_audit(&self, audit: AuditStatus, finding: Option<String>) {
-        finding.iter().for_each(|finding| eprintln!("{finding}"));
+        finding.iter().for_each(log);
         self.update(|state| {
             state.suspects = audit.differing.clone();
             state.audit = Some(audit);
@@ -315,12 +316,12 @@ impl Board {
 
     /// Notes why an audit in the background has not read all tables.
     pub(super) fn note_audit_failure(&self, error: &LedgerError) {
-        eprintln!("no audit: {error}");
+        log(format_args!("no audit: {error}"));
         self.update(|state| state.audit_failure = error.to_string());
     }
 
     pub(super) fn note_repair(&self, line: String) {
-        eprintln!("{line}");
+        log(&line);
         self.update(|state| push_line(&mut state.repairs, line));
     }
 

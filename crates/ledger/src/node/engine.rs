@@ -10,23 +10,23 @@
 
 use super::board::Board;
 use super::call::RemoteProcess;
+use super::log::log;
 use super::wire::{
     AuditStatus, BlocksMessage, BlocksRequest, CompareRequest, DonationMessage, FindingsMessage,
     ROWS_MESSAGE_BYTES_MAX,
 };
 use crate::audit::{AuditReport, AuditSettings};
+use crate::change::TableStates;
 use crate::checkpoint::{CheckpointSettings, checkpoint_folder};
+use crate::comparison::{ComparedTables, Donation, compare_rows};
 use crate::consensus::{VoteCount, count_votes};
-use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::member::address::{open_parallel_member, snapshot_opener};
 use crate::member::snapshot::MemberSnapshot;
 use crate::message::OrderedBlock;
 use crate::organization::{Decision, Organization};
-use crate::recovery::{
-    DifferingRow, Donation, Donor, RecoveryClass, RecoveryReport, RowHashes, compare_snapshot,
-};
+use crate::recovery::{DifferingRow, Donor, RecoveryClass, RecoveryReport};
 use crate::signature::KeyPair;
 use crate::verify::CertifiedBlock;
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ const ROWS_SHOWN: usize = 8;
 /// What calls ask of the engine.
 pub(super) enum EngineRequest {
     /// Compare rows with those of another member.
-    Compare(BTreeMap<String, RowHashes>, oneshot::Sender<LedgerResult<Donation>>),
+    Compare(ComparedTables, oneshot::Sender<LedgerResult<Donation>>),
     /// Compare the tables with the ledger; and make them that, if it is a repair.
     Audit {
         /// Whether what differs is repaired.
@@ -132,7 +132,7 @@ impl Donor for RemoteDonor {
         blocks.blocks.into_iter().map(|block| block.certified()).collect()
     }
 
-    fn compare(&mut self, own: &BTreeMap<String, RowHashes>) -> LedgerResult<Donation> {
+    fn compare(&mut self, own: &ComparedTables) -> LedgerResult<Donation> {
         let donation: DonationMessage = self.call("Compare", CompareRequest::of(own), COMPARE_LIMIT)?;
         Ok(donation.donation())
     }
@@ -237,7 +237,7 @@ impl Engine {
                 Err(error) => {
                     let state = format!("stopped by an error, tries again: {error}");
                     if board.read(|board| board.state != state) {
-                        eprintln!("{error}");
+                        log(&error);
                     }
                     self.say(state);
                     if let LedgerError::Database { .. } | LedgerError::File { .. } = error {
@@ -323,7 +323,7 @@ impl Engine {
         let Some(ended) = checkpoints.ended() else { return Ok(()) };
         let (heights, failure) = (checkpoints.heights(), ended.as_ref().err().map(ToString::to_string));
         if let Some(failure) = &failure {
-            eprintln!("no checkpoint: {failure}");
+            log(format_args!("no checkpoint: {failure}"));
         }
         self.settings.board.update(|state| {
             state.checkpoints = heights;
@@ -491,7 +491,7 @@ impl Engine {
         if let Some(reason) = executed.and_then(|executed| executed.serial_because.as_ref()) {
             let (height, system) = (certified.0.header.height, organization.system());
             let text = format!("block {height} was executed on one connection: {reason}");
-            eprintln!("{text}");
+            log(&text);
             self.say(format!("works with {system}; {text}"));
         }
         let failures = executed.map(|executed| executed.failures.clone()).unwrap_or_default();
@@ -626,7 +626,7 @@ impl Engine {
         match replayed {
             Ok(report) => {
                 let text = format!("repaired by {class}: {}", report.show_replay().unwrap_or_default());
-                eprintln!("{text}");
+                log(&text);
                 board.note_repair(text);
                 board.update(|state| state.suspects.clear());
                 self.say(format!("works with {system}"));
@@ -748,17 +748,18 @@ impl Engine {
 
     /// Compares the rows that the database has now with those of another member, in a thread of its own: blocks go on
     /// meanwhile, or a network of which one member is repaired would have no quorum. One comparison at a time.
-    fn donate(&mut self, rows: BTreeMap<String, RowHashes>, answer: oneshot::Sender<LedgerResult<Donation>>) {
-        let (mut snapshot, tables) = match self.open_donation() {
+    fn donate(&mut self, others: ComparedTables, answer: oneshot::Sender<LedgerResult<Donation>>) {
+        let (mut snapshot, states) = match self.open_donation() {
             Ok(opened) => opened,
             Err(error) => return drop(answer.send(Err(error))),
         };
         self.donation = Some(std::thread::spawn(move || {
-            let _ = answer.send(compare_snapshot(&mut snapshot, &tables, &rows));
+            let height = snapshot.height();
+            let _ = answer.send(compare_rows(&mut snapshot, height, &states, &others));
         }));
     }
 
-    fn open_donation(&self) -> LedgerResult<(MemberSnapshot, BTreeMap<String, SharedTable>)> {
+    fn open_donation(&self) -> LedgerResult<(MemberSnapshot, TableStates)> {
         let missing = |reason: &str| Err(LedgerError::Missing(reason.into()));
         if self.donation.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return missing("it compares rows for another member just now; ask another one");
@@ -770,13 +771,13 @@ impl Engine {
         if snapshot.height() != organization.chain().height {
             return missing("its database has another block than its file");
         }
-        Ok((snapshot, organization.chain().tables.clone()))
+        Ok((snapshot, organization.states().clone()))
     }
 
     fn answer_requests(&mut self) {
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                EngineRequest::Compare(rows, answer) => self.donate(rows, answer),
+                EngineRequest::Compare(others, answer) => self.donate(others, answer),
                 EngineRequest::Audit { is_repair, class, answer } => {
                     let _ = answer.send(self.audit_for_people(is_repair, class));
                 }
@@ -812,7 +813,7 @@ struct AuditFindings {
 
 fn show_report(report: &RecoveryReport, donor: &str) -> String {
     let mut text = format!(
-        "repaired from \"{donor}\": {} rows compared, {} differ and were written, {} blocks taken over",
+        "repaired from \"{donor}\": {} rows read, {} differ and were written, {} blocks taken over",
         report.rows,
         report.repaired.len(),
         report.adopted

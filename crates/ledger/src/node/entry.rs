@@ -180,7 +180,7 @@ impl NodeEntry {
 
     async fn compare(self: Arc<Self>, request: CompareRequest) -> LedgerResult<DonationMessage> {
         let (answer, answered) = oneshot::channel();
-        self.inbox.ask(EngineRequest::Compare(request.rows()?, answer))?;
+        self.inbox.ask(EngineRequest::Compare(request.compared()?, answer))?;
         let donation = answered.await.map_err(|_| LedgerError::Missing("it stops".into()))??;
         Ok(DonationMessage::of(donation))
     }

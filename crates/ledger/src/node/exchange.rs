@@ -4,6 +4,7 @@
 
 use super::board::{Board, BoardState, PendingProposal};
 use super::call::RemoteProcess;
+use super::log::log;
 use super::wire::{Nothing, OrderMessage, OrderRequest, PROPOSALS_MAX, ProposalsMessage, VotesMessage};
 use crate::chain::PROPOSAL_BYTES_MAX;
 use crate::error::{LedgerError, LedgerResult};
@@ -77,7 +78,7 @@ pub(super) async fn exchange_votes(board: Arc<Board>, process: RemoteProcess, pl
             }
             Err(error) => {
                 if board.read(|state| state.members[place].is_reached) {
-                    eprintln!("{error}");
+                    log(&error);
                     board.update(|state| state.members[place].is_reached = false);
                 }
                 sleep(PAUSE).await;

@@ -9,6 +9,7 @@
 //! Not here: snapshots. The log is what members that are far behind would need, and stays whole.
 
 use super::call::RemoteProcess;
+use super::log::log;
 use super::order_log::{EntryContent, EntryName, GroupVote, OrderEntry, OrderLog};
 use super::wire::{
     AppendAnswer, AppendMessage, ElectAnswer, ElectMessage, EntryNameMessage, GroupVoteMessage,
@@ -112,7 +113,7 @@ fn unread(error: LedgerError) -> StorageError<u64> {
 }
 
 fn unwritten(error: LedgerError) -> StorageError<u64> {
-    eprintln!("{error}");
+    log(&error);
     StorageIOError::write_logs(AnyError::new(&error)).into()
 }
 

@@ -20,6 +20,7 @@ mod exchange;
 pub(crate) mod explorer;
 mod group;
 pub mod init;
+mod log;
 pub mod order_log;
 pub mod ordering;
 pub mod people;

@@ -14,6 +14,7 @@ use super::directory::Directory;
 use super::group::{
     AppliedEntries, AppliedState, GroupLog, GroupNetwork, OrderingGroup, ProposalBatch, locked,
 };
+use super::log::log;
 use super::order_log::{EntryContent, ORDER_BYTES_MAX, OrderLog};
 use super::serve::{CallHandler, IncomingCall, OutgoingAnswer};
 use super::wire::{
@@ -191,7 +192,7 @@ impl OrderingServer {
             });
             if let Err(reason) = written {
                 // The organizations send them again, to the leader.
-                eprintln!("{} transactions were not ordered: {reason}", proposals.len());
+                log(format_args!("{} transactions were not ordered: {reason}", proposals.len()));
                 locked(&self.entries.waiting).forget(&proposals);
             }
         }

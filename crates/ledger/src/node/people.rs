@@ -9,6 +9,7 @@ use super::engine::{Engine, EngineSettings};
 use super::entry::NodeEntry;
 use super::exchange::{exchange_votes, fetch_orders, forward_proposals};
 use super::explorer::{Explorer, ExplorerSource, listen_for_explorer};
+use super::log::log;
 use super::ordering::OrderingServer;
 use super::serve::serve;
 use super::wire::{
@@ -184,7 +185,7 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
     while !engine.is_finished() {
         if Instant::now() > deadline {
             // Its file and its database are what a kill would leave, and are brought together when it starts.
-            eprintln!("the database does not answer; the process ends without it");
+            log("the database does not answer; the process ends without it");
             return served;
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -11,13 +11,14 @@
 //!                                Votes    votes on the next block, both ways
 //!                                Order    the order that this organization has for a height
 //!                                Blocks   certified blocks above a height
-//!                                Compare  hashes of rows; answered with the rows that differ
+//!                                Compare  hashes of tables by ranges, and of rows; answered with the rows that differ
 //!                                Status, Audit, Repair   for people of the organization itself
 //! ```
 
+use crate::comparison::{ComparedTable, ComparedTables, DonatedRows, Donation, RowHashes};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
-use crate::recovery::{DonatedRows, Donation, RowHashes};
+use crate::ranges::HASH_RANGES;
 use crate::verify::CertifiedBlock;
 use std::collections::BTreeMap;
 
@@ -258,12 +259,12 @@ pub struct BlocksMessage {
     pub blocks: Vec<BlockMessage>,
 }
 
-/// Keys and hashes of a table's rows.
+/// Keys and hashes of the rows of a hash range.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct TableHashes {
-    /// Its name.
-    #[prost(string, tag = "1")]
-    pub table: String,
+pub struct RangeRows {
+    /// Which range.
+    #[prost(uint32, tag = "1")]
+    pub range: u32,
     /// Keys.
     #[prost(bytes = "vec", repeated, tag = "2")]
     pub keys: Vec<Vec<u8>>,
@@ -272,12 +273,26 @@ pub struct TableHashes {
     pub hashes: Vec<u8>,
 }
 
-/// The rows of a member, by their hashes.
+/// What a member tells of a table.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ComparedTableMessage {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub table: String,
+    /// 32 bytes for each hash range, or none if the member has not the table.
+    #[prost(bytes = "vec", tag = "2")]
+    pub range_hashes: Vec<u8>,
+    /// The rows of ranges that differ, as far as the member knows.
+    #[prost(message, repeated, tag = "3")]
+    pub listed: Vec<RangeRows>,
+}
+
+/// The tables of a member, by hashes.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct CompareRequest {
-    /// Its tables.
+    /// They.
     #[prost(message, repeated, tag = "1")]
-    pub tables: Vec<TableHashes>,
+    pub tables: Vec<ComparedTableMessage>,
 }
 
 /// The content of a value; nothing for NULL.
@@ -302,9 +317,9 @@ pub struct DonatedTable {
     /// Its name.
     #[prost(string, tag = "1")]
     pub table: String,
-    /// How many rows were compared.
-    #[prost(uint64, tag = "2")]
-    pub compared: u64,
+    /// Hash ranges that differ and whose rows were not listed; no rows were compared then.
+    #[prost(uint32, repeated, tag = "2")]
+    pub unlisted: Vec<u32>,
     /// Keys of those that differ.
     #[prost(bytes = "vec", repeated, tag = "3")]
     pub keys: Vec<Vec<u8>>,
@@ -463,36 +478,65 @@ impl BlockMessage {
     }
 }
 
-impl CompareRequest {
-    /// Hashes as a message.
-    pub fn of(rows: &BTreeMap<String, RowHashes>) -> CompareRequest {
-        let table = |(name, rows): (&String, &RowHashes)| TableHashes {
-            table: name.clone(),
+fn join_hashes<'a>(hashes: impl Iterator<Item = &'a LedgerHash>) -> Vec<u8> {
+    hashes.flat_map(|hash| hash.0).collect()
+}
+
+fn split_hashes(bytes: &[u8]) -> LedgerResult<Vec<LedgerHash>> {
+    let (hashes, rest) = bytes.as_chunks::<32>();
+    if rest.is_empty() {
+        return Ok(hashes.iter().map(|hash| LedgerHash(*hash)).collect());
+    }
+    Err(LedgerError::Malformed(format!("hashes of {} bytes", bytes.len())))
+}
+
+impl ComparedTableMessage {
+    fn of((name, table): (&String, &ComparedTable)) -> ComparedTableMessage {
+        let range = |(range, rows): (&usize, &RowHashes)| RangeRows {
+            range: *range as u32,
             keys: rows.iter().map(|(key, _)| key.clone()).collect(),
-            hashes: rows.iter().flat_map(|(_, hash)| hash.0).collect(),
+            hashes: join_hashes(rows.iter().map(|(_, hash)| hash)),
         };
-        CompareRequest { tables: rows.iter().map(table).collect() }
+        ComparedTableMessage {
+            table: name.clone(),
+            range_hashes: join_hashes(table.range_hashes.iter()),
+            listed: table.listed.iter().map(range).collect(),
+        }
     }
 
-    /// The hashes in a message.
+    fn compared(self) -> LedgerResult<ComparedTable> {
+        let name = self.table;
+        let range_hashes = split_hashes(&self.range_hashes)?;
+        if !range_hashes.is_empty() && range_hashes.len() != HASH_RANGES {
+            let reason = format!("table \"{name}\" has {} hash ranges", range_hashes.len());
+            return Err(LedgerError::Malformed(reason));
+        }
+        let mut listed = BTreeMap::new();
+        for RangeRows { range, keys, hashes } in self.listed {
+            let (range, hashes) = (range as usize, split_hashes(&hashes)?);
+            if range >= HASH_RANGES || hashes.len() != keys.len() {
+                let (keys, hashes) = (keys.len(), hashes.len());
+                let reason = format!("range {range} of table \"{name}\" has {keys} keys and {hashes} hashes");
+                return Err(LedgerError::Malformed(reason));
+            }
+            listed.insert(range, keys.into_iter().zip(hashes).collect());
+        }
+        Ok(ComparedTable { range_hashes, listed })
+    }
+}
+
+impl CompareRequest {
+    /// Tables as a message.
+    pub fn of(tables: &ComparedTables) -> CompareRequest {
+        CompareRequest { tables: tables.iter().map(ComparedTableMessage::of).collect() }
+    }
+
+    /// The tables in a message.
     ///
     /// # Errors
-    /// [`LedgerError::Malformed`] if a table has not as many hashes as keys.
-    pub fn rows(self) -> LedgerResult<BTreeMap<String, RowHashes>> {
-        let mut found = BTreeMap::new();
-        for TableHashes { table, keys, hashes } in self.tables {
-            let (hashes, rest) = hashes.as_chunks::<32>();
-            if hashes.len() != keys.len() || !rest.is_empty() {
-                return Err(LedgerError::Malformed(format!(
-                    "table \"{table}\" has {} keys and {} hashes",
-                    keys.len(),
-                    hashes.len()
-                )));
-            }
-            let rows = keys.into_iter().zip(hashes.iter().map(|hash| LedgerHash(*hash)));
-            found.insert(table, rows.collect());
-        }
-        Ok(found)
+    /// [`LedgerError::Malformed`] if a table has another number of ranges, or a range not as many hashes as keys.
+    pub fn compared(self) -> LedgerResult<ComparedTables> {
+        self.tables.into_iter().map(|table| Ok((table.table.clone(), table.compared()?))).collect()
     }
 }
 
@@ -504,7 +548,7 @@ impl DonationMessage {
         };
         let table = |rows: DonatedRows| DonatedTable {
             table: rows.table,
-            compared: rows.compared as u64,
+            unlisted: rows.unlisted.into_iter().map(|range| range as u32).collect(),
             keys: rows.keys,
             rows: rows.rows.into_iter().map(row).collect(),
         };
@@ -516,7 +560,7 @@ impl DonationMessage {
         let row = |row: RowMessage| row.values.into_iter().map(|value| value.content).collect();
         let table = |rows: DonatedTable| DonatedRows {
             table: rows.table,
-            compared: rows.compared as usize,
+            unlisted: rows.unlisted.into_iter().map(|range| range as usize).collect(),
             keys: rows.keys,
             rows: rows.rows.into_iter().map(row).collect(),
         };

@@ -192,7 +192,7 @@ impl KeptRows {
     fn sort(
         &self,
         columns: &[ArrayRef],
-        places: &mut Vec<u32>,
+        places: &mut [u32],
         bounds: &mut [u32],
         groups: usize,
     ) -> Result<()> {
@@ -257,7 +257,7 @@ impl KeptRows {
                 // What is left of the right run is in its place already.
                 while left < length {
                     let at = left + right - length;
-                    if at % STEP == 0 {
+                    if at.is_multiple_of(STEP) {
                         self.check()?;
                     }
                     if right < pair.len() && compare(pair[right], scratch[left]) == Ordering::Less {
