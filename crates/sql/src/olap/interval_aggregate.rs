@@ -194,6 +194,12 @@ fn span(interval: IntervalMonthDayNano) -> i128 {
     days * 86_400_000_000_000 + i128::from(interval.nanoseconds)
 }
 
+/// What intervals compare by.
+pub(super) fn interval_keys(intervals: &ArrayRef) -> ArrayRef {
+    let spans = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
+    Arc::new(spans.map(|interval| interval.map(span)).collect::<PrimitiveArray<Decimal128Type>>())
+}
+
 impl Accumulator for IntervalExtreme {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for interval in values[0].as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {

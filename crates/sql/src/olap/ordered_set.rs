@@ -3,13 +3,16 @@
 //! A group's values are kept and sorted when the result is asked for. DataFusion's `percentile_cont` interpolates with six
 //! digits only, and it has no other.
 
+use super::arrow::arrow_interval;
 use super::error::external;
+use super::interval_aggregate::{INTERVAL, interval_keys};
 use super::number_aggregate::{NUMBER, number_keys};
 use super::value::sql_type;
-use ankerdb_engine::{Error, SqlState};
+use ankerdb_engine::{Error, Interval, SqlState, Value};
+use datafusion::arrow::array::types::IntervalMonthDayNano;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{SortOptions, concat, sort, sort_to_indices, take};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, IntervalMonthDayNanoType};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -63,6 +66,9 @@ impl AggregateUDFImpl for OrderedSet {
             (Kind::Between, [values, fraction]) if is_number(values) && is_number(fraction) => {
                 Ok(vec![DataType::Float64, DataType::Float64])
             }
+            (Kind::Between, [INTERVAL, fraction]) if is_number(fraction) => {
+                Ok(vec![INTERVAL, DataType::Float64])
+            }
             (Kind::OneOf, [values, fraction]) if is_number(fraction) => {
                 Ok(vec![values.clone(), DataType::Float64])
             }
@@ -81,6 +87,7 @@ impl AggregateUDFImpl for OrderedSet {
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         Ok(match (self.kind, &arguments[0]) {
+            (Kind::Between, &INTERVAL) => INTERVAL,
             (Kind::Between, _) => DataType::Float64,
             (_, values) => values.clone(),
         })
@@ -160,12 +167,9 @@ impl Sorted {
         let parts: Vec<&dyn Array> = self.parts.iter().map(AsRef::as_ref).collect();
         let options = SortOptions { descending: self.descending, nulls_first: false };
         let whole = concat(&parts)?;
-        if self.item == NUMBER {
-            // Not as they lie.
-            let places = sort_to_indices(&number_keys(&whole), Some(options), None)?;
-            return Ok(Some(take(&whole, &places, None)?));
-        }
-        Ok(Some(sort(&whole, Some(options))?))
+        let Some(keys) = keys(&whole) else { return Ok(Some(sort(&whole, Some(options))?)) };
+        let places = sort_to_indices(&keys, Some(options), None)?;
+        Ok(Some(take(&whole, &places, None)?))
     }
 
     fn told(&self, values: &ArrayRef) -> Result<ScalarValue> {
@@ -178,9 +182,16 @@ impl Sorted {
                 ScalarValue::try_from_array(values, place.max(1) - 1)
             }
             (Kind::Between, Some(fraction)) => {
-                let values = values.as_primitive::<Float64Type>();
                 let place = fraction * (values.len() - 1) as f64;
-                let (low, high) = (values.value(place.floor() as usize), values.value(place.ceil() as usize));
+                let (floor, ceil) = (place.floor() as usize, place.ceil() as usize);
+                if self.item == INTERVAL {
+                    let values = values.as_primitive::<IntervalMonthDayNanoType>();
+                    let (low, high) = (values.value(floor), values.value(ceil));
+                    let between = interval_between(low, high, place - place.floor()).map_err(external)?;
+                    return Ok(ScalarValue::IntervalMonthDayNano(Some(between)));
+                }
+                let values = values.as_primitive::<Float64Type>();
+                let (low, high) = (values.value(floor), values.value(ceil));
                 let between = if place.floor() == place.ceil() {
                     low
                 } else {
@@ -192,9 +203,38 @@ impl Sorted {
     }
 }
 
+/// What values compare by that do not as they lie.
+fn keys(values: &ArrayRef) -> Option<ArrayRef> {
+    match *values.data_type() {
+        NUMBER => Some(number_keys(values)),
+        INTERVAL => Some(interval_keys(values)),
+        _ => None,
+    }
+}
+
+/// The interval that lies between two by this share of their difference, which is multiplied as `*` does.
+fn interval_between(
+    low: IntervalMonthDayNano,
+    high: IntervalMonthDayNano,
+    share: f64,
+) -> ankerdb_engine::Result<IntervalMonthDayNano> {
+    if share == 0.0 {
+        return Ok(low);
+    }
+    let value = |interval: IntervalMonthDayNano| {
+        Value::Interval(Interval::new(interval.months, interval.days, interval.nanoseconds / 1000))
+    };
+    let difference = ankerdb_value::subtract(&value(high), &value(low))?;
+    let part = ankerdb_value::multiply(&difference, &Value::Double(share))?;
+    match ankerdb_value::add(&value(low), &part)? {
+        Value::Interval(between) => arrow_interval(between),
+        other => Err(Error::internal(format!("{other:?} is no interval"))),
+    }
+}
+
 /// Of equally frequent ones the first.
 fn most_frequent(values: &ArrayRef) -> Result<ScalarValue> {
-    let compared = if *values.data_type() == NUMBER { number_keys(values) } else { values.clone() };
+    let compared = keys(values).unwrap_or_else(|| values.clone());
     let ranges = datafusion::arrow::compute::partition(&[compared])?.ranges();
     let longest = ranges.into_iter().rev().max_by_key(ExactSizeIterator::len);
     ScalarValue::try_from_array(values, longest.map_or(0, |range| range.start))

@@ -14,6 +14,7 @@ mod calendar;
 mod degrees;
 mod entry;
 mod format;
+mod interval_format;
 mod json;
 mod keywords;
 mod long_numbers;
@@ -65,6 +66,7 @@ const TABLES: &[&[Entry]] = &[
     json::paths::ENTRIES,
     long_numbers::ENTRIES,
     make::ENTRIES,
+    interval_format::ENTRIES,
     moment_format::ENTRIES,
     moment_parse::ENTRIES,
     networks::ENTRIES,

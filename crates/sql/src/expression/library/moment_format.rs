@@ -71,6 +71,11 @@ fn shown(part: &PicturePart, parts: &Parts, clock: &Clock) -> String {
         return name;
     }
     let (number, width) = number(part.field, parts);
+    numbered(part, number, width)
+}
+
+/// A number in digits, filled up to so many.
+pub(super) fn numbered(part: &PicturePart, number: i64, width: usize) -> String {
     let width = if part.is_short { 0 } else { width };
     let digits = match part.field {
         PictureField::YearWithComma => format!("{},{:03}", number / 1000, number % 1000),
@@ -107,15 +112,7 @@ fn name(part: &PicturePart, parts: &Parts, clock: &Clock) -> Option<String> {
         false => format!("{:<width$}", lettered(name, part.letters)),
     };
     Some(match part.field {
-        PictureField::Noon(periods) => {
-            let name = match (parts.hour >= 12, periods) {
-                (false, false) => "AM",
-                (true, false) => "PM",
-                (false, true) => "A.M.",
-                (true, true) => "P.M.",
-            };
-            lettered(name, part.letters)
-        }
+        PictureField::Noon(periods) => lettered(noon(parts.hour >= 12, periods), part.letters),
         PictureField::Era(periods) => {
             let name = match (parts.year > 0, periods) {
                 (true, false) => "AD",
@@ -143,7 +140,17 @@ fn name(part: &PicturePart, parts: &Parts, clock: &Clock) -> Option<String> {
     })
 }
 
-fn lettered(name: &str, letters: Letters) -> String {
+/// AM or PM.
+pub(super) fn noon(is_behind: bool, periods: bool) -> &'static str {
+    match (is_behind, periods) {
+        (false, false) => "AM",
+        (true, false) => "PM",
+        (false, true) => "A.M.",
+        (true, true) => "P.M.",
+    }
+}
+
+pub(super) fn lettered(name: &str, letters: Letters) -> String {
     match letters {
         Letters::Upper => name.to_uppercase(),
         Letters::Lower => name.to_lowercase(),

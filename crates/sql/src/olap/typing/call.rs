@@ -48,6 +48,9 @@ impl Reader<'_, '_> {
         if !is_ours {
             return again(typed);
         }
+        if let Some(null) = self.null_of_call(name, &typed) {
+            return Ok(Ok(null));
+        }
         match function::call(&mut self.binder(), name, typed.clone()) {
             Ok(typed) if is_list_type(typed.data_type) => {
                 let expression = fold(typed.expression).map_err(external)?;

@@ -3,7 +3,7 @@
 use super::read::{Operand, Reader, is_list_type};
 use super::refused;
 use crate::expression::types::numeric;
-use crate::expression::{Expression, Typed, fold};
+use crate::expression::{Expression, Typed, fold, function};
 use crate::olap::arrow::wide_type;
 use crate::olap::error::external;
 use crate::olap::planner::PARAMETER_SCALE;
@@ -31,6 +31,27 @@ impl Reader<'_, '_> {
                 Ok(Operand::Typed(Typed::new(self.column(null), data_type)))
             }
             _ => Ok(Operand::Typed(typed)),
+        }
+    }
+
+    /// The NULL that a function of ours gives for constants that are NULL, whatever its other operands are: these are not computed.
+    pub(super) fn null_of_call(&mut self, name: &str, operands: &[Typed]) -> Option<Operand> {
+        let known = |typed: &Typed| match self.as_null(Operand::Typed(typed.clone())) {
+            Operand::Typed(known) => known,
+            Operand::Foreign(_) => typed.clone(),
+        };
+        let known: Vec<Typed> = operands.iter().map(known).collect();
+        if !known.iter().any(|typed| matches!(typed.expression, Expression::Literal(Value::Null))) {
+            return None;
+        }
+        let called = function::call(&mut self.binder(), name, known).ok()?;
+        let data_type = called.data_type.filter(|known| !is_list_type(Some(*known)))?;
+        match fold(called.expression) {
+            Ok(Expression::Literal(Value::Null)) => {
+                let null = with_told_type(ScalarValue::try_from(wide_type(data_type)).ok()?, data_type);
+                Some(Operand::Typed(Typed::new(self.column(null), data_type)))
+            }
+            _ => None,
         }
     }
 
