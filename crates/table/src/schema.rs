@@ -26,6 +26,8 @@ pub struct ColumnDefinition {
     pub generation: Option<Generation>,
     /// The domain that it is of, whose base type its type is.
     pub domain: Option<ColumnDomain>,
+    /// The collation that was named for it. All of them compare bytes.
+    pub collation: Option<String>,
 }
 
 /// What a column knows of its domain. A check of the table tests its values.
@@ -60,6 +62,7 @@ impl ColumnDefinition {
             identity: None,
             generation: None,
             domain: None,
+            collation: None,
         }
     }
 

@@ -63,7 +63,8 @@ mod column {
     pub(super) const IDENTITY: u8 = 5;
     pub(super) const GENERATION: u8 = 6;
     pub(super) const DOMAIN: u8 = 7;
-    pub(super) const LAST: u8 = DOMAIN;
+    pub(super) const COLLATION: u8 = 8;
+    pub(super) const LAST: u8 = COLLATION;
 }
 
 mod index {
@@ -179,6 +180,7 @@ pub(super) fn push_column(out: &mut Writer, known: &ColumnDefinition) {
         out.u32(domain.identity.oid());
         out.byte(u8::from(domain.gives_default));
     });
+    out.optional(column::COLLATION, known.collation.as_ref(), |out, name| out.text(name));
 }
 
 fn push_index(out: &mut Writer, known: &IndexDefinition) {
@@ -343,6 +345,7 @@ pub(super) fn read_column(
             let (identity, gives_default) = (types.domain(reader.u32()?)?, reader.byte()? != 0);
             Ok(ColumnDomain { identity, version: 0, gives_default })
         })?,
+        collation: fields.optional(column::COLLATION, ByteReader::string)?,
     };
     Ok((definition, fields.optional(column::GENERATION, |reader| types.sql(reader))?))
 }

@@ -10,6 +10,7 @@
 //! | `ALTER DOMAIN a DROP DEFAULT` | a domain of the type `"\0alter"(drop default)` |
 
 use crate::name::folded;
+use crate::plan::system_name;
 use crate::syntax_error::{near, syntax_error};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
@@ -96,7 +97,8 @@ fn create(parser: &mut Parser<'_>) -> Result<CreateDomain> {
     let mut is_nullable = None;
     loop {
         if parser.parse_keyword(Keyword::COLLATE) {
-            domain.collation = Some(identifier(parser)?);
+            let collation = parser.parse_object_name(false).map_err(syntax_error)?;
+            domain.collation = Some(Ident::with_quote('"', system_name(&collation)?));
             continue;
         }
         if parser.parse_keyword(Keyword::DEFAULT) {

@@ -6,7 +6,7 @@ use super::default::checked;
 use super::domain::NewDomain;
 use super::foreign_key::{ForeignKeyClause, foreign_key};
 use super::generation::{NewGeneration, bind_generations};
-use super::index::{NewIndex, index_kind, new_index};
+use super::index::{NewIndex, index_kind, new_index, system_name};
 use super::sequence::{
     OwnSequence, SequenceOwner, counted_type, identity_sequence, sequence, sequence_owner, serial_type,
 };
@@ -19,6 +19,7 @@ use crate::name::{ROLE, folded, not_supported, object_name, quoted, schema_name,
 use crate::naming::CONCURRENTLY;
 use crate::null_keys::are_equal;
 use crate::refreshing::{Refresh, refresh};
+use crate::system::sortable_collation;
 use ankerdb_engine::{
     ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, IndexStyle, ListType, OnCommit,
     QualifiedName, Result, SequenceDefinition, SqlState, SystemType, TableDefinition,
@@ -584,6 +585,19 @@ fn has_columns(list: ListType) -> bool {
     !list.is_vector() && !matches!(list.item_type(), DataType::System(_))
 }
 
+/// The collation that is named for a column; `None` if it is the one that its values have anyway.
+fn collation(options: &[ast::ColumnOptionDef], data_type: DataType) -> Result<Option<String>> {
+    let mut named = options.iter().filter_map(|option| match &option.option {
+        ColumnOption::Collation(name) => Some(name),
+        _ => None,
+    });
+    match (named.next(), named.next()) {
+        (None, _) => Ok(None),
+        (Some(name), None) => sortable_collation(&system_name(name)?, data_type),
+        (Some(_), Some(_)) => Err(Error::new(SqlState::SyntaxError, "multiple COLLATE clauses not allowed")),
+    }
+}
+
 /// Adds a column behind the others, which may be of a domain.
 pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Result<NewColumn> {
     let mut new = add_plain_column(table, column)?;
@@ -610,6 +624,7 @@ fn add_plain_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Res
     let mut definition = ColumnDefinition::new(name.clone(), data_type);
     definition.nullable = serial.is_none();
     let mut counted = serial.map(|data_type| identity_sequence(data_type, None)).transpose()?;
+    definition.collation = collation(&column.options, data_type)?;
     for (at, option) in column.options.iter().enumerate() {
         let constraint = option.name.as_ref().map(folded);
         match &option.option {
@@ -631,6 +646,7 @@ fn add_plain_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Res
             ColumnOption::ForeignKey(clause) => {
                 foreign_keys.push(foreign_key(clause, option.name.as_ref(), std::slice::from_ref(&name))?);
             }
+            ColumnOption::Collation(_) => {}
             // Bound when all columns are known.
             ColumnOption::Check(check) => checks.push((constraint, (*check.expr).clone())),
             ColumnOption::Generated { generation_expr: None, .. }

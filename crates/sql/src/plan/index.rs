@@ -121,7 +121,7 @@ fn indexed_column(column: &ast::IndexColumn) -> Result<IndexedColumn> {
 }
 
 /// The name of something of the system, with its schema or without.
-fn system_name(name: &ast::ObjectName) -> Result<String> {
+pub(crate) fn system_name(name: &ast::ObjectName) -> Result<String> {
     let name = object_name(name)?;
     Ok(match name.schema {
         None => name.name,

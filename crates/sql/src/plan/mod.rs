@@ -40,7 +40,7 @@ pub(crate) use define::{
 pub(crate) use domain::NewDomain;
 pub(crate) use explain::{Describer, ExplainPlan};
 pub(crate) use foreign_key::{ForeignKeyClause, default_values, foreign_key};
-pub(crate) use index::{Indexed, IndexedColumn, NewIndex};
+pub(crate) use index::{Indexed, IndexedColumn, NewIndex, system_name};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use locked::tables_of;
 pub(crate) use lookup::{Aggregate, AggregateKind, Grouping, LookupPlan, LookupStep};

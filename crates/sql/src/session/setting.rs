@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Where names without a schema are looked for.
 const DEFAULT_PATH: &str = "\"$user\", public";
 
+/// What programs of former times turn off; it is not listed, as in PostgreSQL.
+const WITH_OIDS: &str = "default_with_oids";
+
 /// Names and defaults of settings that have a value for each session.
 const KEPT: &[(&str, &str)] = &[
     ("application_name", ""),
@@ -26,6 +29,7 @@ const KEPT: &[(&str, &str)] = &[
     ("check_function_bodies", "on"),
     ("client_min_messages", "notice"),
     ("datestyle", "ISO, MDY"),
+    (WITH_OIDS, "off"),
     ("client_encoding", "UTF8"),
     ("escape_string_warning", "on"),
     ("extra_float_digits", "1"),
@@ -274,6 +278,7 @@ impl Settings {
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, String)> {
         let effective = ["default_transaction_isolation", "default_transaction_read_only"];
         let names = KEPT.iter().chain(HINTS).chain(FIXED).map(|(name, _)| *name).chain(effective);
+        let names = names.filter(|name| *name != WITH_OIDS);
         let mut all: Vec<_> = names.filter_map(|name| Some((name, self.get(name).ok()?))).collect();
         all.sort();
         all.into_iter()
@@ -304,6 +309,10 @@ fn checked(name: &str, value: &str) -> Result<String> {
         "standard_conforming_strings" => match boolean(name, value)? {
             true => Found::Usual("on"),
             false => Found::Missing,
+        },
+        WITH_OIDS => match boolean(name, value)? {
+            true => return Err(not_supported("a table declared WITH OIDS")),
+            false => Found::Usual("off"),
         },
         "check_function_bodies" | "escape_string_warning" | "row_security" => {
             Found::Usual(if boolean(name, value)? { "on" } else { "off" })

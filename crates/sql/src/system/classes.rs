@@ -3,6 +3,7 @@
 use super::constraints::{key_columns, key_parts, key_types};
 use super::objects::{OWNER_OID, schema_oid};
 use super::oids;
+use super::operator_classes::collation_number;
 use super::types::{TypeEntry, by_oid, type_of};
 use super::{
     ColumnEntry, Datum, IndexEntry, NULL, Rows, SystemCatalog, SystemColumn, SystemRelation, TableEntry,
@@ -242,19 +243,25 @@ struct Traits {
     identity: &'static str,
     /// `s` for columns that are computed, and stored.
     generated: &'static str,
+    /// Its collation, if it is not that of its type.
+    collation: Option<i64>,
 }
 
 fn table_column(catalog: &SystemCatalog, table: u32, position: usize, column: &ColumnEntry) -> Vec<Datum> {
     let definition = &column.definition;
+    let domain = catalog.domain_of(definition);
+    let of_domain = domain.and_then(|entry| entry.domain.collation.as_deref());
+    let collation = definition.collation.as_deref().or(of_domain);
     let traits = Traits {
         is_not_null: !definition.nullable,
         // The numbers of an identity column are no default.
         has_default: column.default_oid.is_some() && definition.identity.is_none(),
         identity: identity(definition.identity),
         generated: if definition.generation.is_some() { "s" } else { "" },
+        collation: collation.map(collation_number),
     };
     let mut row = attribute(table, position, &definition.name, definition.data_type, &traits);
-    if let Some(entry) = catalog.domain_of(definition) {
+    if let Some(entry) = domain {
         // The domain says what its values are limited to.
         row[TYPE] = entry.domain.identity.oid().into();
         row[MODIFIER] = (-1).into();
@@ -336,7 +343,7 @@ fn attribute(relation: u32, position: usize, name: &str, data_type: DataType, tr
         false,
         true,
         0,
-        known.map_or(0, |known| known.collation),
+        traits.collation.unwrap_or_else(|| known.map_or(0, |known| known.collation.into())),
         NULL,
         NULL,
         NULL,

@@ -1,7 +1,7 @@
 //! Indexes, constraints and defaults: `pg_index`, `pg_constraint`, `pg_attrdef`, and what they look like in SQL.
 
 use super::default_text::default_text;
-use super::operator_classes::class_of;
+use super::operator_classes::{class_of, collation_number};
 use super::quoting::{in_parentheses, list, quote_ident};
 use super::types::{by_oid, type_of};
 use super::{
@@ -31,7 +31,10 @@ pub(super) fn index_definition(
     let keys: Vec<String> = key_parts(table, index)
         .into_iter()
         .enumerate()
-        .map(|(position, part)| part + &shown_style(index.definition.style.keys.get(position)))
+        .map(|(position, part)| {
+            let style = index.definition.style.keys.get(position);
+            part + &shown_style(style, collation_of_column(table, index, position))
+        })
         .collect();
     let mut text = format!(
         "CREATE {unique}INDEX {} ON {on} USING {method} ({})",
@@ -97,11 +100,18 @@ pub(super) fn key_types(table: &TableEntry, index: &IndexEntry) -> Vec<DataType>
     }
 }
 
-/// What stands behind the name of a key column.
-fn shown_style(style: Option<&KeyStyle>) -> String {
+/// The collation that a key column has by itself, if it was named.
+fn collation_of_column<'a>(table: &'a TableEntry, index: &IndexEntry, position: usize) -> Option<&'a str> {
+    let definition = &index.definition;
+    let column = definition.columns.get(position).filter(|_| definition.derivation.is_none())?;
+    table.columns.get(*column)?.definition.collation.as_deref()
+}
+
+/// What stands behind the name of a key column, which has this collation anyway.
+fn shown_style(style: Option<&KeyStyle>, own: Option<&str>) -> String {
     let Some(style) = style else { return String::new() };
     let mut text = String::new();
-    if let Some(collation) = &style.collation {
+    if let Some(collation) = style.collation.as_deref().filter(|collation| Some(*collation) != own) {
         text.push_str(&format!(" COLLATE {}", quote_ident(collation)));
     }
     if let Some(class) = &style.class {
@@ -346,10 +356,10 @@ fn index_row(table: &TableEntry, index: &IndexEntry) -> Vec<Datum> {
     let collations: Vec<i64> = types
         .iter()
         .enumerate()
-        .map(|(position, data_type)| match style(position).collation.as_deref() {
-            Some("C") => 950,
-            Some("POSIX") => 951,
-            _ => i64::from(collation(type_of(*data_type).0)),
+        .map(|(position, data_type)| {
+            let style = style(position);
+            let named = style.collation.as_deref().or_else(|| collation_of_column(table, index, position));
+            named.map_or_else(|| i64::from(collation(type_of(*data_type).0)), collation_number)
         })
         .collect();
     let classes: Vec<i64> = types

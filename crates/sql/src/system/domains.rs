@@ -2,6 +2,7 @@
 
 use super::default_text::domain_default;
 use super::objects::OWNER_OID;
+use super::operator_classes::collation_number;
 use super::standard::domain_row;
 use super::types::{by_oid, type_of};
 use super::{Datum, NULL, Named, Rows, SchemaEntry, SystemCatalog, quoting, row};
@@ -148,6 +149,9 @@ fn type_row(catalog: &SystemCatalog, entry: &DomainEntry, is_list: bool) -> Vec<
         false => [INPUT.0, purpose(Purpose::Write), INPUT.1, purpose(Purpose::WriteBinary)],
     };
     let identity = domain.identity;
+    let own = domain.collation.as_deref().map(collation_number);
+    let of_base = || known.map_or(0, |known| known.collation.into());
+    let collation = if is_list { 0 } else { own.unwrap_or_else(of_base) };
     row![
         if is_list { identity.list_oid() } else { identity.oid() },
         if is_list { format!("_{}", domain.name) } else { domain.name.clone() },
@@ -177,7 +181,7 @@ fn type_row(catalog: &SystemCatalog, entry: &DomainEntry, is_list: bool) -> Vec<
         if is_list { 0 } else { base },
         if is_list { -1 } else { modifier },
         0,
-        known.map_or(0, |known| if is_list { 0 } else { known.collation }),
+        collation,
         NULL,
         default,
         NULL,

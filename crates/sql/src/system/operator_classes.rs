@@ -7,7 +7,7 @@ use super::objects::OWNER_OID;
 use super::types::type_of;
 use super::{PG_CATALOG_OID, Rows, SystemCatalog, row};
 use crate::name::{not_supported, quoted};
-use ankerdb_engine::{DataType, Error, IndexKind, Result, SqlState};
+use ankerdb_engine::{DataType, Error, IndexKind, Result, SqlState, SystemType};
 
 /// A class: its number and its family's in trees, the same in hash tables, its name, and the type of values.
 type Class = ((u32, u32), (u32, u32), &'static str, u32);
@@ -103,12 +103,16 @@ pub(crate) fn operator_class(name: &str, kind: IndexKind, data_type: DataType) -
     }
 }
 
-/// The collation of this name for a key column; `None` if it is the one that texts have anyway. All of them compare bytes.
+/// The collation of this name for a column, or for a key; `None` if it is the one that texts have anyway. All of them compare bytes.
 ///
 /// # Errors
 /// `UndefinedObject` if there is none; `DatatypeMismatch` if values of the type are no texts.
 pub(crate) fn sortable_collation(name: &str, data_type: DataType) -> Result<Option<String>> {
-    if !matches!(input_of(data_type), TEXT | CHARACTER) {
+    let of_items = match data_type {
+        DataType::System(SystemType::List(list)) => list.item_type(),
+        other => other,
+    };
+    if !matches!(input_of(of_items), TEXT | CHARACTER) {
         let message = format!("collations are not supported by type {data_type}");
         return Err(Error::new(SqlState::DatatypeMismatch, message));
     }
@@ -119,6 +123,15 @@ pub(crate) fn sortable_collation(name: &str, data_type: DataType) -> Result<Opti
             let message = format!("collation {} for encoding \"UTF8\" does not exist", quoted(name));
             Err(Error::new(SqlState::UndefinedObject, message))
         }
+    }
+}
+
+/// The number of a collation in the catalog.
+pub(super) fn collation_number(name: &str) -> i64 {
+    match name {
+        "C" => 950,
+        "POSIX" => 951,
+        _ => 100,
     }
 }
 

@@ -178,6 +178,10 @@ fn own_column(
     let domain = catalog.domain_of(definition);
     let is_nullable = definition.nullable && !domain.is_some_and(|entry| entry.domain.is_not_null);
     let mut row = column_row(catalog, place, definition.data_type, default, is_nullable, last);
+    if let Some(collation) = &definition.collation {
+        let named = row![DATABASE, crate::system::PG_CATALOG, collation.as_str()];
+        row.splice(DOMAIN_CATALOG - named.len()..DOMAIN_CATALOG, named);
+    }
     if let Some(entry) = domain {
         let of_domain = row![DATABASE, &*entry.schema.name, entry.domain.name.as_str()];
         row.splice(DOMAIN_CATALOG..DOMAIN_CATALOG + of_domain.len(), of_domain);

@@ -141,7 +141,8 @@ impl Rewriting {
                 "ALTER COLUMN ... TYPE of a column added in the same statement",
             ));
         };
-        let column = ColumnDefinition { data_type, ..self.definition.columns[position].clone() };
+        let column =
+            ColumnDefinition { data_type, collation: None, ..self.definition.columns[position].clone() };
         if column.generation.is_some() {
             return self.set_computed_type(position, column, using);
         }

@@ -146,10 +146,24 @@ impl Typing<'_> {
         let types: Vec<Option<DataType>> = items.iter().map(|item| item.data_type).collect();
         let (_, common) =
             Binder::new(Scope::default(), self.parameters).merge(items, what).map_err(refused)?;
-        let common = of_own_scales(common, &types);
+        let common = match of_own_scales(common, &types) {
+            DataType::Varchar(_) if types.contains(&None) => DataType::ANY_VARCHAR,
+            DataType::Char(length) if constants.iter().flatten().any(|text| is_longer(text, length)) => {
+                DataType::ANY_CHAR
+            }
+            other => other,
+        };
+        // A constant has no blanks of its own, unless other rows of its column show theirs.
+        let of_constants = match common {
+            DataType::Char(_) if what != "UNION" => DataType::ANY_CHAR,
+            other => other,
+        };
         let sides = columns.into_iter().zip(constants).zip(&schemas);
         sides
-            .map(|((column, constant), schema)| self.converted(column, constant, schema, position, common))
+            .map(|((column, constant), schema)| {
+                let target = if constant.is_some() { of_constants } else { common };
+                self.converted(column, constant, schema, position, target)
+            })
             .collect()
     }
 
@@ -159,14 +173,16 @@ impl Typing<'_> {
         constant: Option<Expr>,
         schema: &DFSchemaRef,
         position: usize,
-        common: DataType,
+        target: DataType,
     ) -> Result<Expr> {
         let mut reader = Reader::new(self, schema);
         let operand = reader.read(constant.as_ref().unwrap_or(&column))?;
-        let mut expression = reader.emit_as(operand, common)?;
-        if common == OID && field_type(&expression.to_field(schema.as_ref())?.1) != Some(common) {
-            // What is a number for all who look at it afterwards must not be told for one side alone.
-            let told = with_type(Field::new("", wide_type(common), true), common);
+        let mut expression = reader.emit_as(operand, target)?;
+        // What is a number for all who look at it afterwards must not be told for one side alone; and constants in quotes
+        // would be texts.
+        let is_told = target == OID || matches!(target, DataType::Char(_) | DataType::Varchar(_));
+        if is_told && field_type(&expression.to_field(schema.as_ref())?.1) != Some(target) {
+            let told = with_type(Field::new("", wide_type(target), true), target);
             expression = Expr::Cast(Cast::new_from_field(Box::new(expression), Arc::new(told)));
         }
         let (qualifier, field) = schema.qualified_field(position);
@@ -184,6 +200,12 @@ fn type_of(field: &Field) -> Option<DataType> {
             .map(|list| DataType::System(SystemType::List(list.unlimited()))),
         _ => field_type(field),
     }
+}
+
+/// Whether a constant without a type is a text of more letters than a char has, blanks at its end apart.
+fn is_longer(constant: &Expr, length: u32) -> bool {
+    let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = constant else { return false };
+    text.trim_end_matches(' ').chars().count() > length as usize
 }
 
 fn is_untyped_parameter(expression: &Expr) -> bool {
