@@ -3,7 +3,7 @@
 #
 #   tools/compare-postgresql.sh COMMAND [rounds] [seconds]       COMMAND: a release build of `ankerdb`
 #
-# Both servers listen on the loopback and get the same tables (pgbench's, scale 10), loaded by psql with COPY.
+# Both servers listen on the loopback, or with WAY=socket at a Unix socket, and get the same tables (pgbench's, scale 10), loaded by psql with COPY.
 # PostgreSQL runs with fsync off, since AnKerDB writes nothing to disk, and otherwise as it is set up by initdb, which
 # means READ COMMITTED; AnKerDB runs at its default, SERIALIZABLE, or at the level in ISOLATION. Servers alternate within each round and
 # change their order every other round; what is printed are medians over the rounds, transactions per second, and the
@@ -17,6 +17,7 @@ command="${1:?usage: compare-postgresql.sh COMMAND [rounds] [seconds]}"
 rounds="${2:-3}" seconds="${3:-10}"
 clients="${CLIENTS:-4}" scale=10 isolation="${ISOLATION:-serializable}"
 work="$(mktemp -d)"
+case "${WAY:-tcp}" in tcp) host=127.0.0.1 ;; socket) host="$work" ;; *) echo "WAY is tcp or socket" >&2; exit 2 ;; esac
 pids=()
 
 fail() { printf 'compare-postgresql: %s\n' "$*" >&2; exit 1; }
@@ -31,7 +32,7 @@ trap end EXIT
 
 start_ankerdb() {
     ankerdb_port="$(free_port)"
-    "$command" serve --in-memory --listen "127.0.0.1:$ankerdb_port" >"$work/ankerdb.log" 2>&1 &
+    "$command" serve --in-memory --listen "127.0.0.1:$ankerdb_port" --socket-folder "$work" >"$work/ankerdb.log" 2>&1 &
     pids+=($!)
     await "$ankerdb_port" ankerdb
 }
@@ -59,7 +60,7 @@ measure() {
     local port="$1"; shift
     local options=""
     if [ "$port" = "$ankerdb_port" ]; then options="-c default_transaction_isolation=${isolation// /\\ }"; fi
-    PGOPTIONS="$options" "$(program pgbench)" -n -h 127.0.0.1 -p "$port" -U postgres -M prepared -c "$clients" -j 2 -T "$seconds" \
+    PGOPTIONS="$options" "$(program pgbench)" -n -h "$host" -p "$port" -U postgres -M prepared -c "$clients" -j 2 -T "$seconds" \
         -s "$scale" --max-tries=10 "$@" ankerdb 2>"$work/pgbench.err" >"$work/pgbench.out" || { cat "$work/pgbench.err" >&2; fail "pgbench $*"; }
     awk '/^tps/ { tps = $3 } /failed transactions/ { failed = $5 } END { print tps, failed + 0 }' "$work/pgbench.out"
 }

@@ -18,6 +18,7 @@ fn impossible_requests_are_refused_in_one_line() {
         (&["serve", "--listen", "5432"], "--listen must be HOST:PORT"),
         (&["serve", "--max-connections", "0"], "--max-connections must be at least 1"),
         (&["serve", "--in-memory", "--copy-folder", "/no/such/folder"], "--copy-folder must be a folder"),
+        (&["serve", "--in-memory", "--socket-folder", "/no/such/folder"], "--socket-folder must be a folder"),
         (
             &["serve", "--in-memory", "--data-dir", "x"],
             "'--in-memory' cannot be used with '--data-dir <DIR>'",

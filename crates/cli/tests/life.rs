@@ -5,7 +5,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
@@ -137,6 +137,34 @@ fn recovering(folder: &Folder) -> (Child, SocketAddr) {
     let mut command =
         ankerdb(&["serve", "--olap-threads", "1", "--listen", &listen, "--data-dir", &folder.data()]);
     (command.spawn().expect("the command starts"), address)
+}
+
+#[test]
+fn a_socket_in_a_folder_is_there_as_long_as_the_server() {
+    let folder = Folder::new("socket");
+    let path = folder.0.to_str().expect("the path is text");
+    let port = free_port().port().to_string();
+    let options = ["serve", "--olap-threads", "1", "--in-memory", "--socket-folder", path, "--listen"];
+    let socket = folder.0.join(format!(".s.PGSQL.{port}"));
+    let first = format!("127.0.0.1:{port}");
+    let start = || Server::spawn(ankerdb(&[&options[..], &[&first]].concat()));
+    let (mut killed, line) = start();
+    assert!(line.contains(&format!(" and {} ", socket.display())), "{line}");
+    // On another address the port is free, and the file is not.
+    let second = ankerdb(&[&options[..], &[&format!("127.0.0.2:{port}")]].concat()).output();
+    let second = second.expect("the command starts");
+    let told = support::text(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{told}");
+    assert!(told.contains("in use by another server") && told.contains(".lock"), "{told}");
+    assert!(UnixStream::connect(&socket).is_ok(), "the first one is not disturbed");
+    killed.process.kill().expect("a child");
+    ended(&mut killed.process);
+    assert!(socket.exists(), "nobody has removed it");
+    let (mut server, _) = start();
+    assert!(UnixStream::connect(&socket).is_ok());
+    signal(&server.process, "-TERM");
+    assert_eq!(ended(&mut server.process).code(), Some(0));
+    assert_eq!(std::fs::read_dir(&folder.0).expect("the folder").count(), 0, "nothing is left");
 }
 
 /// A folder with so much in it that to read it takes a while.

@@ -1,11 +1,12 @@
 //! Cancel requests: a client that wants its statement ended opens a second connection and shows the key that
 //! the first one was given.
 
+use ankerdb_socket::Stream;
 use ankerdb_sql::{Backends, CancelHandle, Cause};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -28,7 +29,7 @@ struct Sessions {
 struct Registered {
     secret: i32,
     handle: CancelHandle,
-    stream: Arc<TcpStream>,
+    stream: Arc<Stream>,
 }
 
 impl Backends for CancelRegistry {
@@ -50,7 +51,7 @@ impl Backends for CancelRegistry {
 impl CancelRegistry {
     /// Registers a session until the returned entry is dropped. If the server is already ending, the session ends,
     /// too.
-    pub(crate) fn register(self: &Arc<Self>, handle: CancelHandle, stream: Arc<TcpStream>) -> CancelEntry {
+    pub(crate) fn register(self: &Arc<Self>, handle: CancelHandle, stream: Arc<Stream>) -> CancelEntry {
         let mut sessions = self.sessions.lock();
         let process = loop {
             let process = self.next_process.fetch_add(1, Ordering::Relaxed) & i32::MAX;

@@ -26,13 +26,12 @@ use crate::startup;
 use crate::wire::{Failure, Served, Wire};
 use crate::workers::Work;
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_socket::{Bell, Woken};
+use ankerdb_socket::{Bell, Stream, Woken};
 use ankerdb_sql::{Doorbell, Outcome, Peer, Prepared, SqlEngine, SqlSession, TransactionStatus};
 use ankerdb_value::Value;
 use pgwire::messages::response::NotificationResponse;
 use pgwire::messages::startup::ParameterStatus;
 use std::collections::HashMap;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -121,7 +120,7 @@ pub(crate) struct Connection {
 /// A client's connection, from its first byte to its last.
 pub(crate) struct Client {
     stage: Stage,
-    stream: Arc<TcpStream>,
+    stream: Arc<Stream>,
     shared: Arc<ServerState>,
     _place: ConnectionPlace,
 }
@@ -154,18 +153,14 @@ enum Pause {
 type Ended = (Wire, Failure);
 
 impl Client {
-    pub(crate) fn new(
-        stream: Arc<TcpStream>,
-        shared: Arc<ServerState>,
-        place: ConnectionPlace,
-    ) -> Box<Client> {
+    pub(crate) fn new(stream: Arc<Stream>, shared: Arc<ServerState>, place: ConnectionPlace) -> Box<Client> {
         Box::new(Client { stage: Stage::New, stream, shared, _place: place })
     }
 
     /// Starts the session that the client asks for, and serves its first messages.
     fn start(&mut self) -> Result<Pause, Ended> {
         // Answers are written in one piece; waiting for more to send only delays them. Failing is no harm.
-        let _ = self.stream.set_nodelay(true);
+        let _ = self.stream.send_at_once();
         let mut wire = Wire::new(self.stream.clone(), self.shared.connections.clone());
         match startup::negotiate(&mut wire, &self.shared.cancels) {
             Ok(Some(parameters)) => {
@@ -235,14 +230,14 @@ impl Work for Client {
 }
 
 /// Turns a client away before it has sent anything.
-pub(crate) fn turn_away(stream: Arc<TcpStream>, connections: &Arc<Connections>, why: Error) {
+pub(crate) fn turn_away(stream: Arc<Stream>, connections: &Arc<Connections>, why: Error) {
     let mut wire = Wire::new(stream, connections.clone());
     farewell(&mut wire, Failure::Fatal(why));
 }
 
 /// Opens the session that a client asks for.
 fn open_session(
-    stream: &Arc<TcpStream>,
+    stream: &Arc<Stream>,
     wire: Wire,
     shared: &ServerState,
     parameters: &HashMap<String, String>,
@@ -258,8 +253,8 @@ fn open_session(
     let cancel = shared.cancels.register(session.cancel_handle(), stream.clone());
     let peer = Peer {
         user: parameters.get("user").cloned().unwrap_or_default(),
-        client: stream.peer_addr().ok(),
-        server: stream.local_addr().ok(),
+        client: stream.peer_address(),
+        server: stream.local_address(),
     };
     session.join_backends(cancel.process, peer, shared.cancels.clone());
     let watch = match shared.hangups.watch(stream.clone(), session.cancel_handle()) {

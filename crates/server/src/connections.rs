@@ -4,9 +4,10 @@
 //! to end a connection is to shut its socket down. First for reading only, so that the client can still be told why
 //! ([`Connections::end`]); in the end altogether ([`Connections::cut`]).
 
+use ankerdb_socket::Stream;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Streams {
     next: u64,
-    by_number: HashMap<u64, Arc<TcpStream>>,
+    by_number: HashMap<u64, Arc<Stream>>,
 }
 
 /// A connection's place among the others; given up when dropped.
@@ -34,7 +35,7 @@ pub(crate) struct ConnectionPlace {
 
 impl Connections {
     /// A place for a new connection, or `None` if there are `limit` already.
-    pub(crate) fn enter(self: &Arc<Self>, stream: Arc<TcpStream>, limit: usize) -> Option<ConnectionPlace> {
+    pub(crate) fn enter(self: &Arc<Self>, stream: Arc<Stream>, limit: usize) -> Option<ConnectionPlace> {
         let mut streams = self.streams.lock();
         if streams.by_number.len() >= limit {
             return None;
@@ -81,7 +82,7 @@ impl Connections {
     }
 }
 
-fn stop_reading(stream: &TcpStream) {
+fn stop_reading(stream: &Stream) {
     // One that the client has closed meanwhile has nothing to read.
     let _ = stream.shutdown(Shutdown::Read);
 }
@@ -100,12 +101,12 @@ impl Drop for ConnectionPlace {
 mod tests {
     use super::*;
     use std::io::Read;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
-    fn pair() -> (TcpStream, Arc<TcpStream>) {
+    fn pair() -> (TcpStream, Arc<Stream>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (client, Arc::new(listener.accept().unwrap().0))
+        (client, Arc::new(Stream::Tcp(listener.accept().unwrap().0)))
     }
 
     #[test]

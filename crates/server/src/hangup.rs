@@ -7,11 +7,10 @@
 //! apart without sending.
 
 use ankerdb_base::{Error, Result};
-use ankerdb_socket::ClosedWatch;
+use ankerdb_socket::{ClosedWatch, Stream};
 use ankerdb_sql::{CancelHandle, Cause};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::TcpStream;
 use std::sync::Arc;
 
 /// The watch over all connections; its thread ends when this is dropped.
@@ -31,7 +30,7 @@ struct Sessions {
 /// The watch over one connection; ends when dropped.
 pub(crate) struct HangupWatch {
     watched: Arc<Watched>,
-    stream: Arc<TcpStream>,
+    stream: Arc<Stream>,
     number: u64,
 }
 
@@ -54,13 +53,13 @@ impl Hangups {
     ///
     /// # Errors
     /// If the system has no memory for one more.
-    pub(crate) fn watch(&self, stream: Arc<TcpStream>, cancel: CancelHandle) -> Result<HangupWatch> {
+    pub(crate) fn watch(&self, stream: Arc<Stream>, cancel: CancelHandle) -> Result<HangupWatch> {
         let mut sessions = self.0.sessions.lock();
         let number = sessions.next;
         sessions.next += 1;
         self.0
             .sockets
-            .add(&stream, number)
+            .add(&*stream, number)
             .map_err(|error| Error::internal(format!("cannot watch a connection: {error}")))?;
         sessions.by_number.insert(number, cancel);
         Ok(HangupWatch { watched: self.0.clone(), stream, number })
@@ -76,7 +75,7 @@ impl Drop for Hangups {
 impl Drop for HangupWatch {
     fn drop(&mut self) {
         // It is there: the socket is open as long as this holds it.
-        let _ = self.watched.sockets.remove(&self.stream);
+        let _ = self.watched.sockets.remove(&*self.stream);
         self.watched.sessions.lock().by_number.remove(&self.number);
     }
 }

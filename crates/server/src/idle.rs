@@ -9,10 +9,9 @@
 
 use crate::workers::{Work, Workers};
 use ankerdb_base::{Error, Result};
-use ankerdb_socket::ReadableWatch;
+use ankerdb_socket::{ReadableWatch, Stream};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -85,7 +84,7 @@ impl IdleConnections {
     }
 
     /// Takes a connection whose thread leaves it.
-    pub(crate) fn take(&self, stream: &TcpStream, connection: Box<dyn Work>) {
+    pub(crate) fn take(&self, stream: &Stream, connection: Box<dyn Work>) {
         let number = {
             let mut connections = self.waiting.connections.lock();
             connections.next += 1;

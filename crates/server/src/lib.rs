@@ -1,8 +1,8 @@
-//! The PostgreSQL server: clients speak protocol 3.0 over TCP, each connection has one
+//! The PostgreSQL server: clients speak protocol 3.0 over TCP or a Unix socket, each connection has one
 //! [`SqlSession`](ankerdb_sql::SqlSession).
 //!
 //! The life of a connection:
-//! 1. `server` accepts the socket and `workers` give it a thread, which `connections` can end. Between two transactions of a
+//! 1. `server` accepts the socket (that within the machine lies in a `socket_file`) and `workers` give it a thread, which `connections` can end. Between two transactions of a
 //!    client that is silent it has none (`idle`). A lone client's next message is not slept for (`polling`). Before the database
 //!    is open, and when the server ends, `turnstile` turns it away.
 //! 2. `startup` refuses encryption, serves a cancel request, or starts a session: any user and password, one
@@ -43,6 +43,7 @@ mod process;
 mod rows;
 mod server;
 mod simple;
+mod socket_file;
 mod startup;
 mod transfer;
 mod turnstile;

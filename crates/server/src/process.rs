@@ -6,6 +6,7 @@ use ankerdb_sql::SqlEngine;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ pub trait DatabaseOwner: Send + Sync {
     fn open(&self) -> Result<SqlEngine>;
 
     /// Sessions are let in.
-    fn ready(&self, address: SocketAddr);
+    fn ready(&self, address: SocketAddr, socket: Option<&Path>);
 
     /// The server was asked to end.
     fn stopping(&self);
@@ -64,7 +65,7 @@ pub fn serve_blocking(options: &ServerOptions, owner: &Arc<impl DatabaseOwner + 
     });
     listening.map_err(cannot)?;
     server.admit(owner.open()?)?;
-    owner.ready(server.local_address());
+    owner.ready(server.local_address(), server.socket_path());
     server.run();
     owner.close()
 }

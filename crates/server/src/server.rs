@@ -11,13 +11,15 @@ use crate::cancel::CancelRegistry;
 use crate::connection::{Client, ServerState, Sessions, too_many, turn_away};
 use crate::hangup::Hangups;
 use crate::idle::IdleConnections;
+use crate::socket_file::SocketFile;
 use crate::turnstile::{Closed, Turnstile};
 use crate::workers::Workers;
 use ankerdb_base::{Error, Result};
-use ankerdb_socket::stop_accepting;
+use ankerdb_socket::{Listener, Stream};
 use ankerdb_sql::SqlEngine;
 use parking_lot::{Condvar, Mutex};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -37,6 +39,8 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub struct ServerOptions {
     /// Address and port; port 0 lets the system choose one.
     pub listen: SocketAddr,
+    /// Where programs on this machine find a socket as well: `.s.PGSQL.` and the port.
+    pub socket_folder: Option<PathBuf>,
     /// Sessions at the same time; more are turned away with 53300. Each has a thread while its client is busy.
     pub max_connections: usize,
 }
@@ -45,15 +49,16 @@ pub struct ServerOptions {
 pub struct Server {
     front: Arc<Front>,
     local_address: SocketAddr,
+    socket_file: Option<SocketFile>,
 }
 
 /// Ends a server from another thread.
 #[derive(Clone)]
 pub struct Stopper(Arc<Front>);
 
-/// What the thread that accepts works with.
+/// What the threads that accept work with.
 struct Front {
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     max_connections: usize,
     workers: Arc<Workers>,
     cancels: Arc<CancelRegistry>,
@@ -93,18 +98,26 @@ impl Stopper {
 }
 
 impl Server {
-    /// Binds the port, and answers there from now on: with 57P03, until the [database is there](Self::admit).
+    /// Binds the port and the socket's file, and answers there from now on: with 57P03, until the [database is there](Self::admit).
     ///
     /// # Errors
-    /// If the address is in use or not a local one, or the system has no thread left.
+    /// If the address or the file is in use, the address not a local one or the folder not there, or the system has no thread
+    /// left.
     pub fn bind(options: &ServerOptions) -> Result<Server> {
         let cannot = |error| Error::internal(format!("cannot listen on {}: {error}", options.listen));
         let listener = TcpListener::bind(options.listen).map_err(cannot)?;
         let local_address = listener.local_addr().map_err(cannot)?;
+        let mut listeners = vec![Listener::Tcp(listener)];
+        let bound = options.socket_folder.as_deref();
+        let bound = bound.map(|folder| SocketFile::bind(folder, local_address.port())).transpose()?;
+        let socket_file = bound.map(|(file, listener)| {
+            listeners.push(Listener::Unix(listener));
+            file
+        });
         let workers = Arc::<Workers>::default();
         let cancels = Arc::<CancelRegistry>::default();
         let front = Arc::new(Front {
-            listener,
+            listeners,
             max_connections: options.max_connections,
             turnstile: Turnstile::new(cancels.clone(), workers.clone()),
             workers,
@@ -113,15 +126,23 @@ impl Server {
             stopped: Condvar::new(),
             is_closed: AtomicBool::new(false),
         });
-        let accepting = front.clone();
-        let thread = std::thread::Builder::new().name("accept".to_owned());
-        thread.spawn(move || accepting.accept()).map_err(cannot)?;
-        Ok(Server { front, local_address })
+        let server = Server { front, local_address, socket_file };
+        for place in 0..server.front.listeners.len() {
+            let accepting = server.front.clone();
+            let thread = std::thread::Builder::new().name("accept".to_owned());
+            thread.spawn(move || accepting.accept(&accepting.listeners[place])).map_err(cannot)?;
+        }
+        Ok(server)
     }
 
     /// The address in use, with the real port.
     pub fn local_address(&self) -> SocketAddr {
         self.local_address
+    }
+
+    /// The socket's file, if there is one.
+    pub fn socket_path(&self) -> Option<&Path> {
+        self.socket_file.as_ref().map(SocketFile::path)
     }
 
     /// What ends the server.
@@ -175,17 +196,17 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.front.is_closed.store(true, Ordering::Release);
         self.stopper().stop();
-        // Wakes the thread that accepts. It fails if that has ended already.
-        let _ = stop_accepting(&self.front.listener);
+        // Wakes the threads that accept. It fails where one has ended already.
+        self.front.listeners.iter().for_each(|listener| drop(listener.stop()));
         self.front.turnstile.cut();
     }
 }
 
 impl Front {
-    fn accept(&self) {
+    fn accept(&self, listener: &Listener) {
         while !self.is_closed.load(Ordering::Acquire) {
-            match self.listener.accept() {
-                Ok((stream, _)) => self.enter(stream),
+            match listener.accept() {
+                Ok(stream) => self.enter(stream),
                 Err(_) if self.is_closed.load(Ordering::Acquire) => {}
                 Err(error) => {
                     eprintln!("cannot accept a connection: {error}");
@@ -196,7 +217,7 @@ impl Front {
     }
 
     /// Gives the connection a thread.
-    fn enter(&self, stream: TcpStream) {
+    fn enter(&self, stream: Stream) {
         let state = match &*self.stage.lock() {
             Stage::Starting => Err(Closed::Starting),
             Stage::Serving(state) => Ok(state.clone()),

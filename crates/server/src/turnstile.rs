@@ -7,7 +7,7 @@ use crate::startup;
 use crate::wire::{Failure, Wire};
 use crate::workers::{Work, Workers};
 use ankerdb_base::{Error, SqlState};
-use std::net::TcpStream;
+use ankerdb_socket::Stream;
 use std::sync::Arc;
 
 /// Newcomers at the same time who are waited for until they have said what they want.
@@ -43,7 +43,7 @@ impl Turnstile {
     }
 
     /// Tells a newcomer why it is not let in, once it has asked for a session. Cancel requests are served.
-    pub(crate) fn turn_away(&self, stream: TcpStream, why: Closed) {
+    pub(crate) fn turn_away(&self, stream: Stream, why: Closed) {
         let stream = Arc::new(stream);
         let Some(place) = self.connections.enter(stream.clone(), PLACES) else {
             return turn_away(stream, &self.connections, why.error());
@@ -59,7 +59,7 @@ impl Turnstile {
 }
 
 struct Newcomer {
-    stream: Arc<TcpStream>,
+    stream: Arc<Stream>,
     connections: Arc<Connections>,
     cancels: Arc<CancelRegistry>,
     why: Closed,

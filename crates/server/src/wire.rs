@@ -11,13 +11,12 @@ use crate::connections::Connections;
 use crate::frontend::{Frame, HEADER_BYTES, header};
 use crate::polling::Polling;
 use ankerdb_base::{Error, SqlState};
-use ankerdb_socket::{Bell, Woken, receive_now};
+use ankerdb_socket::{Bell, Stream, Woken, receive_now};
 use ankerdb_sql::{Claim, MemoryLimit, Notice};
 use bytes::BytesMut;
 use pgwire::messages::Message;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -59,7 +58,7 @@ pub(crate) type Served<T = ()> = Result<T, Failure>;
 
 /// The socket, bytes that have been read but not taken, and messages that have not been sent.
 pub(crate) struct Wire {
-    stream: Arc<TcpStream>,
+    stream: Arc<Stream>,
     connections: Arc<Connections>,
     /// What has been read lies from `start` to `end`.
     input: Box<[u8]>,
@@ -78,7 +77,7 @@ fn room() -> Box<[u8]> {
 }
 
 impl Wire {
-    pub(crate) fn new(stream: Arc<TcpStream>, connections: Arc<Connections>) -> Wire {
+    pub(crate) fn new(stream: Arc<Stream>, connections: Arc<Connections>) -> Wire {
         Wire {
             stream,
             connections,
@@ -199,7 +198,7 @@ impl Wire {
         if self.has_input() || self.input.is_empty() {
             return;
         }
-        let read = polling.poll(|| match receive_now(&self.stream, &mut self.input) {
+        let read = polling.poll(|| match receive_now(&*self.stream, &mut self.input) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => None,
             received => Some(received.unwrap_or(0)),
         });
@@ -220,7 +219,7 @@ impl Wire {
             })
         } else {
             (self.start, self.end) = (0, 0);
-            match receive_now(&self.stream, &mut self.input) {
+            match receive_now(&*self.stream, &mut self.input) {
                 Ok(0) => Err(self.end_of_stream()),
                 Ok(read) => {
                     self.end = read;
@@ -245,7 +244,7 @@ impl Wire {
 
     /// Waits until the client has sent something or the bell is rung.
     pub(crate) fn wait_beside(&self, bell: &Bell) -> Served<Woken> {
-        bell.wait_beside(&self.stream).map_err(|_| Failure::Gone)
+        bell.wait_beside(&*self.stream).map_err(|_| Failure::Gone)
     }
 
     /// The type of the next message if any of it has arrived already. Does not wait.
@@ -253,7 +252,7 @@ impl Wire {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             // An error here comes up again at the next read.
-            if let Ok(read) = receive_now(&self.stream, &mut self.input) {
+            if let Ok(read) = receive_now(&*self.stream, &mut self.input) {
                 self.end = read;
             }
         }

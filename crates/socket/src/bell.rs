@@ -3,8 +3,7 @@
 use crate::checked;
 use std::fs::File;
 use std::io::{Read, Result, Write};
-use std::net::TcpStream;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 
 /// Rung by any thread; heard by the one that waits for a socket and for it. Costs a descriptor.
 pub struct Bell(File);
@@ -44,9 +43,9 @@ impl Bell {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn wait_beside(&self, stream: &TcpStream) -> Result<Woken> {
+    pub fn wait_beside(&self, stream: &impl AsFd) -> Result<Woken> {
         let watched = |descriptor| libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
-        let mut both = [watched(stream.as_raw_fd()), watched(self.0.as_raw_fd())];
+        let mut both = [watched(stream.as_fd().as_raw_fd()), watched(self.0.as_raw_fd())];
         loop {
             // SAFETY: The array is ours for as long as the call takes, and as long as it is told; both descriptors are open.
             match checked(unsafe { libc::poll(both.as_mut_ptr(), both.len() as libc::nfds_t, -1) }) {
@@ -63,7 +62,7 @@ impl Bell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
     #[test]

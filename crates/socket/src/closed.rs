@@ -2,7 +2,7 @@
 
 use crate::poller::Poller;
 use std::io::Result;
-use std::net::TcpStream;
+use std::os::fd::AsFd;
 
 /// Sockets, each known by a number, whose other ends may close. Any thread adds and removes; one waits.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl ClosedWatch {
     ///
     /// # Errors
     /// If the system has no memory for it, or the socket is there already.
-    pub fn add(&self, stream: &TcpStream, number: u64) -> Result<()> {
+    pub fn add(&self, stream: &impl AsFd, number: u64) -> Result<()> {
         self.0.add(stream, libc::EPOLLRDHUP, number)
     }
 
@@ -30,7 +30,7 @@ impl ClosedWatch {
     ///
     /// # Errors
     /// If it is not there.
-    pub fn remove(&self, stream: &TcpStream) -> Result<()> {
+    pub fn remove(&self, stream: &impl AsFd) -> Result<()> {
         self.0.remove(stream)
     }
 
@@ -50,7 +50,7 @@ impl ClosedWatch {
 mod tests {
     use super::*;
     use std::io::{ErrorKind, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
     fn pair(listener: &TcpListener) -> (TcpStream, TcpStream) {

@@ -1,5 +1,6 @@
-//! What the system can do with sockets and the standard library does not offer: reading without waiting, waking a thread
-//! that accepts, or that waits for a socket, and telling of data or of closed ends among many sockets.
+//! Sockets over TCP and within the machine as one type, and what the system can do with them and the standard library does not
+//! offer: reading without waiting, waking a thread that accepts, or that waits for a socket, and telling of data or of closed ends
+//! among many sockets.
 //!
 //! The functions are small and safe to call. The unsafe code is in the system calls, each of which says why it is
 //! sound.
@@ -11,34 +12,26 @@ mod bell;
 mod closed;
 mod poller;
 mod readable;
+mod stream;
 
 pub use bell::{Bell, Woken};
 pub use closed::ClosedWatch;
 pub use readable::ReadableWatch;
+pub use stream::{Listener, Stream};
 
 use std::io::{Error, Result};
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// Reads what has arrived, without waiting for more. 0 at the end of the stream.
 ///
 /// # Errors
 /// `WouldBlock` if nothing has arrived; else those of the socket.
-pub fn receive_now(stream: &TcpStream, buffer: &mut [u8]) -> Result<usize> {
+pub fn receive_now(stream: &impl AsFd, buffer: &mut [u8]) -> Result<usize> {
     // SAFETY: The buffer is ours for as long as the call takes, and as long as it is told; the descriptor is open.
     let read = unsafe {
-        libc::recv(stream.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
+        libc::recv(stream.as_fd().as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
     };
     usize::try_from(read).map_err(|_| Error::last_os_error())
-}
-
-/// Ends accepting: a thread that waits for a connection is woken with an error, and later calls fail as well.
-///
-/// # Errors
-/// If it has ended already.
-pub fn stop_accepting(listener: &TcpListener) -> Result<()> {
-    // SAFETY: The descriptor is open; the call touches no memory of ours.
-    checked(unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) }).map(drop)
 }
 
 /// What the system says went wrong, if it says -1.
@@ -50,6 +43,7 @@ fn checked(returned: libc::c_int) -> Result<libc::c_int> {
 mod tests {
     use super::*;
     use std::io::{ErrorKind, Write};
+    use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn what_has_arrived_is_read_and_nothing_is_waited_for() {
@@ -64,17 +58,5 @@ mod tests {
         drop(client);
         stream.peek(&mut buffer).unwrap();
         assert_eq!(receive_now(&stream, &mut buffer).unwrap(), 0);
-    }
-
-    #[test]
-    fn who_accepts_is_woken() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        std::thread::scope(|scope| {
-            let accepting = scope.spawn(|| listener.accept().map(drop));
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            stop_accepting(&listener).unwrap();
-            assert!(accepting.join().unwrap().is_err());
-        });
-        assert!(listener.accept().is_err());
     }
 }

@@ -3,8 +3,7 @@
 use crate::checked;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result, Write};
-use std::net::TcpStream;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Sockets that one call reports at most.
 const EVENTS: usize = 64;
@@ -32,17 +31,17 @@ impl Poller {
     }
 
     /// Reports the socket's number once, when one of these events has come.
-    pub(crate) fn add(&self, stream: &TcpStream, events: libc::c_int, number: u64) -> Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, stream.as_raw_fd(), events | libc::EPOLLONESHOT, number)
+    pub(crate) fn add(&self, stream: &impl AsFd, events: libc::c_int, number: u64) -> Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, stream.as_fd().as_raw_fd(), events | libc::EPOLLONESHOT, number)
     }
 
     /// Reports a socket that is there already once more.
-    pub(crate) fn renew(&self, stream: &TcpStream, events: libc::c_int, number: u64) -> Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, stream.as_raw_fd(), events | libc::EPOLLONESHOT, number)
+    pub(crate) fn renew(&self, stream: &impl AsFd, events: libc::c_int, number: u64) -> Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, stream.as_fd().as_raw_fd(), events | libc::EPOLLONESHOT, number)
     }
 
-    pub(crate) fn remove(&self, stream: &TcpStream) -> Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, stream.as_raw_fd(), 0, 0)
+    pub(crate) fn remove(&self, stream: &impl AsFd) -> Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, stream.as_fd().as_raw_fd(), 0, 0)
     }
 
     /// Sleeps until there is something to report, and puts the numbers into `reported`, in place of what was there. `false` once the

@@ -2,7 +2,7 @@
 
 use crate::poller::Poller;
 use std::io::{ErrorKind, Result};
-use std::net::TcpStream;
+use std::os::fd::AsFd;
 
 /// Sockets, each known by a number, that data is waited for from. Any thread hands sockets over; one waits.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl ReadableWatch {
     ///
     /// # Errors
     /// If the system has no memory for it.
-    pub fn await_data(&self, stream: &TcpStream, number: u64) -> Result<()> {
+    pub fn await_data(&self, stream: &impl AsFd, number: u64) -> Result<()> {
         let events = libc::EPOLLIN | libc::EPOLLRDHUP;
         match self.0.renew(stream, events, number) {
             Err(error) if error.kind() == ErrorKind::NotFound => self.0.add(stream, events, number),
@@ -47,7 +47,7 @@ impl ReadableWatch {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
     #[test]

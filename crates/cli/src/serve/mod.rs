@@ -25,6 +25,9 @@ pub(crate) struct ServeOptions {
     /// Host and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5432")]
     listen: String,
+    /// Folder with a socket for programs on this machine, such as /tmp: `psql -h /tmp`; by default there is none
+    #[arg(long, value_name = "FOLDER")]
+    socket_folder: Option<PathBuf>,
     /// Threads that run analytical queries
     #[arg(long, value_name = "N", default_value_t = default_threads())]
     olap_threads: usize,
@@ -77,19 +80,32 @@ impl ServeOptions {
 
     /// The folder whose files COPY may use.
     fn copy_folder(&self) -> Result<Option<PathBuf>> {
-        let Some(folder) = &self.copy_folder else { return Ok(None) };
-        let found = folder.canonicalize().ok().filter(|found| found.is_dir());
-        let wrong = || invalid(format!("--copy-folder must be a folder, not \"{}\"", folder.display()));
-        found.ok_or_else(wrong).map(Some)
+        folder("--copy-folder", self.copy_folder.as_deref())
     }
+
+    /// The folder of the socket.
+    fn socket_folder(&self) -> Result<Option<PathBuf>> {
+        folder("--socket-folder", self.socket_folder.as_deref())
+    }
+}
+
+/// A folder that is there, if one is given.
+fn folder(option: &str, given: Option<&Path>) -> Result<Option<PathBuf>> {
+    let Some(folder) = given else { return Ok(None) };
+    let found = folder.canonicalize().ok().filter(|found| found.is_dir());
+    let wrong = || invalid(format!("{option} must be a folder, not \"{}\"", folder.display()));
+    found.ok_or_else(wrong).map(Some)
 }
 
 /// Serves until ctrl-c or SIGTERM.
 pub(crate) fn run(options: &ServeOptions) -> Result<()> {
     at_least_one("--olap-threads", options.olap_threads)?;
     at_least_one("--max-connections", options.max_connections)?;
-    let server_options =
-        ServerOptions { listen: resolve(&options.listen)?, max_connections: options.max_connections };
+    let server_options = ServerOptions {
+        listen: resolve(&options.listen)?,
+        socket_folder: options.socket_folder()?,
+        max_connections: options.max_connections,
+    };
     let query_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
     let keeper = Keeper {
         database_options: options.database()?,
@@ -101,7 +117,8 @@ pub(crate) fn run(options: &ServeOptions) -> Result<()> {
         database: OnceLock::new(),
     };
     serve_blocking(&server_options, &Arc::new(keeper)).map_err(|error| {
-        match error.message().starts_with("cannot listen on") && error.message().contains("in use") {
+        let is_port = error.message().starts_with("cannot listen on") && error.hint().is_none();
+        match is_port && error.message().contains("in use") {
             true => Error::new(error.state(), error.message().to_owned())
                 .with_hint("Another server listens there; choose another port with --listen."),
             false => error,
@@ -132,12 +149,13 @@ impl DatabaseOwner for Keeper {
         Ok(engine)
     }
 
-    fn ready(&self, address: SocketAddr) {
+    fn ready(&self, address: SocketAddr, socket: Option<&Path>) {
         let kept = match &self.data_dir {
             Some(folder) => format!("data is kept in {}", absolute(folder).display()),
             None => "in-memory: data is gone when it stops".to_owned(),
         };
-        self.herald.ready(&format!("ankerdb is ready on {address} ({kept})"));
+        let socket = socket.map_or_else(String::new, |path| format!(" and {}", path.display()));
+        self.herald.ready(&format!("ankerdb is ready on {address}{socket} ({kept})"));
     }
 
     fn stopping(&self) {

@@ -2,9 +2,10 @@
 //! malformed messages).
 
 use crate::server::TestServer;
+use ankerdb_socket::Stream;
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Longer than any answer takes; a test that waits for more hangs.
@@ -93,7 +94,7 @@ impl Reply {
 
 /// A connection.
 pub(crate) struct Client {
-    pub stream: TcpStream,
+    pub stream: Stream,
     pub parameters: HashMap<String, String>,
     pub process: i32,
     pub secret: i32,
@@ -176,24 +177,31 @@ pub(crate) fn startup(version: u32, parameters: &[(&str, &str)]) -> Vec<u8> {
 
 pub(crate) const VERSION_3_0: u32 = 3 << 16;
 
-/// A connection that has said nothing yet.
+/// A connection over TCP that has said nothing yet.
 pub(crate) fn raw(address: SocketAddr) -> Client {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
-    stream.set_nodelay(true).unwrap();
-    Client { stream, parameters: HashMap::new(), process: 0, secret: 0 }
+    Client::over(Stream::Tcp(std::net::TcpStream::connect(address).unwrap()))
 }
 
 impl Client {
-    /// A session.
+    /// A connection that has said nothing yet.
+    fn over(stream: Stream) -> Client {
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        match &stream {
+            Stream::Tcp(stream) => stream.set_write_timeout(Some(TIMEOUT)).unwrap(),
+            Stream::Unix(stream) => stream.set_write_timeout(Some(TIMEOUT)).unwrap(),
+        }
+        stream.send_at_once().unwrap();
+        Client { stream, parameters: HashMap::new(), process: 0, secret: 0 }
+    }
+
+    /// A session. A server's clients come over TCP and through its file in turn.
     pub(crate) fn connect(server: &TestServer) -> Client {
         Client::try_connect(server).unwrap()
     }
 
     /// A session, or the server's refusal.
     pub(crate) fn try_connect(server: &TestServer) -> Result<Client, Box<Reported>> {
-        let mut client = raw(server.address);
+        let mut client = Client::over(server.stream());
         client.send(&startup(VERSION_3_0, &[("user", "tester"), ("database", "ankerdb")]));
         client.greeted()?;
         Ok(client)
@@ -224,7 +232,7 @@ impl Client {
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
+        (&self.stream).write_all(bytes).unwrap();
     }
 
     /// The next message. Panics if the server closes the connection.
@@ -235,7 +243,7 @@ impl Client {
     /// The next message; `None` if the server closed the connection.
     pub(crate) fn try_receive(&mut self) -> Option<Received> {
         let mut header = [0; 5];
-        match self.stream.read_exact(&mut header) {
+        match (&self.stream).read_exact(&mut header) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return None,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
@@ -243,7 +251,7 @@ impl Client {
         }
         let length = u32::from_be_bytes(header[1..].try_into().unwrap()) as usize;
         let mut body = vec![0; length - 4];
-        self.stream.read_exact(&mut body).unwrap();
+        (&self.stream).read_exact(&mut body).unwrap();
         Some(Received { kind: header[0], body })
     }
 

@@ -32,3 +32,4 @@ mod session;
 mod stages;
 mod startup;
 mod table_locks;
+mod unix_socket;

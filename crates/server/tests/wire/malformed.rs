@@ -148,7 +148,7 @@ fn a_startup_in_pieces_behind_declined_encryption() {
     for code in [80_877_103u32, 80_877_104] {
         client.send(&[8u32.to_be_bytes(), code.to_be_bytes()].concat());
         let mut answer = [0];
-        std::io::Read::read_exact(&mut client.stream, &mut answer).unwrap();
+        std::io::Read::read_exact(&mut &client.stream, &mut answer).unwrap();
         assert_eq!(answer, *b"N");
     }
     for &byte in &startup(3 << 16, &[("user", "a"), ("database", "ankerdb")]) {

@@ -2,14 +2,21 @@
 
 use ankerdb_engine::{Configuration, Database};
 use ankerdb_server::{Server, ServerOptions, Stopper};
+use ankerdb_socket::Stream;
 use ankerdb_sql::{SqlEngine, SqlOptions};
-use std::net::SocketAddr;
-use std::path::Path;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 /// A running server with an empty database; ends when dropped.
 pub(crate) struct TestServer {
     pub address: SocketAddr,
+    /// Where it has its socket's file; removed in the end.
+    pub folder: PathBuf,
+    /// Connections so far.
+    connections: AtomicUsize,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
@@ -46,11 +53,30 @@ impl TestServer {
     }
 
     fn serving(engine: SqlEngine, max_connections: usize) -> TestServer {
+        static SERVERS: AtomicUsize = AtomicUsize::new(0);
+        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("ankerdb-wire-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::bind(&ServerOptions { listen, max_connections }).unwrap();
+        let options = ServerOptions { listen, socket_folder: Some(folder.clone()), max_connections };
+        let server = Server::bind(&options).unwrap();
         server.admit(engine).unwrap();
         let (address, stopper) = (server.local_address(), server.stopper());
-        TestServer { address, stopper, thread: Some(std::thread::spawn(move || server.run())) }
+        let thread = Some(std::thread::spawn(move || server.run()));
+        TestServer { address, folder, connections: AtomicUsize::new(0), stopper, thread }
+    }
+
+    /// A connection: over TCP and through the socket's file in turn.
+    pub(crate) fn stream(&self) -> Stream {
+        match self.connections.fetch_add(1, Ordering::Relaxed) % 2 {
+            0 => Stream::Tcp(TcpStream::connect(self.address).unwrap()),
+            _ => Stream::Unix(UnixStream::connect(self.socket()).unwrap()),
+        }
+    }
+
+    /// The socket's file.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.join(format!(".s.PGSQL.{}", self.address.port()))
     }
 
     /// Asks the server to end without waiting for it.
@@ -66,5 +92,8 @@ impl Drop for TestServer {
             let joined = thread.join();
             assert!(joined.is_ok() || std::thread::panicking(), "the server panicked");
         }
+        // Fails if the server has left a file there.
+        let removed = std::fs::remove_dir(&self.folder);
+        assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
     }
 }

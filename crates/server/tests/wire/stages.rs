@@ -15,7 +15,7 @@ const CANCEL_REQUEST: u32 = 80_877_102;
 
 fn bound() -> Server {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    Server::bind(&ServerOptions { listen, max_connections: 3 }).unwrap()
+    Server::bind(&ServerOptions { listen, socket_folder: None, max_connections: 3 }).unwrap()
 }
 
 fn engine() -> SqlEngine {
@@ -64,7 +64,7 @@ fn clients_are_told_that_the_server_starts_until_it_has() {
     let mut encrypted = raw(address);
     encrypted.send(&packet(&[SSL_REQUEST]));
     let mut answer = [0];
-    encrypted.stream.read_exact(&mut answer).unwrap();
+    (&encrypted.stream).read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"N");
     encrypted.send(&startup(VERSION_3_0, PARAMETERS));
     assert_eq!(reported(&encrypted.receive().body).code, "57P03");

@@ -32,6 +32,8 @@ pub(super) struct RowShape {
     pub(super) keys: Vec<(DataType, SortOptions)>,
     /// Whether of equal arguments of a group the first is kept alone.
     pub(super) is_distinct: bool,
+    /// Whether rows of equal keys stay in the order in which they came.
+    pub(super) is_stable: bool,
 }
 
 /// The rows of all groups.
@@ -47,6 +49,16 @@ pub(super) struct KeptRows {
     /// Memory that several pieces look into is counted once.
     counted: HashSet<usize>,
     end: Option<RunEnd>,
+}
+
+/// Rows of groups, and in which order they come.
+pub(super) struct Ordered {
+    /// As they came, those of all groups: own arguments and keys.
+    pub(super) columns: Vec<ArrayRef>,
+    /// Their places in the columns, in order.
+    pub(super) places: Vec<u32>,
+    /// Where each group begins among the places, and behind them the end of the last.
+    pub(super) bounds: Vec<u32>,
 }
 
 impl KeptRows {
@@ -88,9 +100,7 @@ impl KeptRows {
 
     /// Keeps the rows of lists that [`lists`](Self::lists) made, each list of the group that is named for it.
     pub(super) fn keep_lists(&mut self, lists: &[ArrayRef], groups: &[usize]) -> Result<()> {
-        let first = lists[0].as_list::<i32>();
-        let length = |at: usize| if first.is_valid(at) { first.value_length(at) as usize } else { 0 };
-        let rows = groups.iter().enumerate().flat_map(|(at, group)| std::iter::repeat_n(*group, length(at)));
+        let rows = groups_of_items(lists[0].as_list(), groups);
         let columns: Vec<ArrayRef> =
             lists.iter().map(|lists| items(lists.as_list())).collect::<Result<_>>()?;
         self.keep(&columns, rows)
@@ -145,6 +155,15 @@ impl KeptRows {
         self.forget(&columns, groups)
     }
 
+    /// The rows of the first groups, ordered, which are gone then.
+    pub(super) fn ordered(&mut self, groups: usize) -> Result<Ordered> {
+        let columns = self.whole()?;
+        let (mut places, mut bounds) = self.by_group()?;
+        self.sort(&columns, &mut places, &mut bounds, groups)?;
+        self.forget(&columns, groups)?;
+        Ok(Ordered { columns, places, bounds })
+    }
+
     /// The bytes that the rows take.
     pub(super) fn size(&self) -> usize {
         size_of::<KeptRows>() + self.bytes + self.groups.capacity() * size_of::<u32>()
@@ -197,12 +216,60 @@ impl KeptRows {
         groups: usize,
     ) -> Result<()> {
         let (own, keys) = columns.split_at(self.shape.own.len());
-        let fields = self
-            .shape
-            .keys
-            .iter()
-            .map(|(known, options)| SortField::new_with_options(known.clone(), *options));
-        let keys = converted(fields.collect(), keys)?;
+        let options = self.shape.keys.iter();
+        let fields =
+            options.map(|(known, options)| SortField::new_with_options(known.clone(), *options)).collect();
+        let rows = converted(fields, keys)?;
+        match keys {
+            [key] if !self.shape.is_distinct && key.null_count() == 0 => {
+                match key.data_type().primitive_width() {
+                    Some(..=8) => return self.sort_packed::<u64>(&rows, places, bounds, groups),
+                    Some(..=16) => return self.sort_packed::<u128>(&rows, places, bounds, groups),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        self.sort_rows(own, &rows, places, bounds, groups)
+    }
+
+    /// Sorts places by keys of one width without NULLs, which lie beside them meanwhile.
+    fn sort_packed<K: Packed>(
+        &self,
+        keys: &Rows,
+        places: &mut [u32],
+        bounds: &[u32],
+        groups: usize,
+    ) -> Result<()> {
+        let (mut since_check, mut packed, mut scratch) = (0, Vec::new(), Vec::new());
+        for group in bounds[..=groups].windows(2) {
+            let places = &mut places[group[0] as usize..group[1] as usize];
+            since_check += places.len();
+            if since_check >= STEP {
+                since_check = 0;
+                self.check()?;
+            }
+            packed.clear();
+            // The first byte says that the key is not NULL.
+            packed.extend(places.iter().map(|place| (K::of(&keys.row(*place as usize).data()[1..]), *place)));
+            match self.shape.is_stable {
+                true => self.sort_group(&mut packed, &mut scratch, Ord::cmp)?,
+                false => self.sort_group(&mut packed, &mut scratch, |one, other| one.0.cmp(&other.0))?,
+            }
+            places.iter_mut().zip(&packed).for_each(|(place, (_, sorted))| *place = *sorted);
+        }
+        Ok(())
+    }
+
+    /// Sorts places by keys of any kind.
+    fn sort_rows(
+        &self,
+        own: &[ArrayRef],
+        keys: &Rows,
+        places: &mut [u32],
+        bounds: &mut [u32],
+        groups: usize,
+    ) -> Result<()> {
         let own = match self.shape.is_distinct {
             true => Some(converted(self.shape.own.iter().cloned().map(SortField::new).collect(), own)?),
             false => None,
@@ -216,11 +283,11 @@ impl KeptRows {
                 since_check = 0;
                 self.check()?;
             }
-            let compare = |one: u32, other: u32| {
-                let (first, second) = (one as usize, other as usize);
+            let compare = |one: &u32, other: &u32| {
+                let (first, second) = (*one as usize, *other as usize);
                 let by_key = keys.row(first).cmp(&keys.row(second));
                 let by_own = |own: &Rows| own.row(first).cmp(&own.row(second));
-                by_key.then_with(|| own.as_ref().map_or(Ordering::Equal, by_own)).then(one.cmp(&other))
+                by_key.then_with(|| own.as_ref().map_or(Ordering::Equal, by_own)).then(one.cmp(other))
             };
             self.sort_group(&mut places[rows.clone()], &mut scratch, compare)?;
             let Some(own) = &own else { continue };
@@ -236,17 +303,17 @@ impl KeptRows {
     }
 
     /// Sorts runs of [`STEP`] rows and merges them, so that the largest group does not keep the run from ending.
-    fn sort_group(
+    fn sort_group<T: Copy>(
         &self,
-        places: &mut [u32],
-        scratch: &mut Vec<u32>,
-        compare: impl Fn(u32, u32) -> Ordering,
+        places: &mut [T],
+        scratch: &mut Vec<T>,
+        compare: impl Fn(&T, &T) -> Ordering,
     ) -> Result<()> {
         for run in places.chunks_mut(STEP) {
             if run.len() == STEP {
                 self.check()?;
             }
-            run.sort_unstable_by(|one, other| compare(*one, *other));
+            run.sort_unstable_by(&compare);
         }
         let mut length = STEP;
         while length < places.len() {
@@ -260,7 +327,7 @@ impl KeptRows {
                     if at.is_multiple_of(STEP) {
                         self.check()?;
                     }
-                    if right < pair.len() && compare(pair[right], scratch[left]) == Ordering::Less {
+                    if right < pair.len() && compare(&pair[right], &scratch[left]) == Ordering::Less {
                         pair[at] = pair[right];
                         right += 1;
                     } else {
@@ -289,6 +356,28 @@ impl KeptRows {
     }
 }
 
+/// The bytes of a key as a number that orders as they do.
+trait Packed: Copy + Ord {
+    /// Of bytes that are no more than a number has.
+    fn of(bytes: &[u8]) -> Self;
+}
+
+impl Packed for u64 {
+    fn of(bytes: &[u8]) -> u64 {
+        let mut all = [0; 8];
+        all[..bytes.len()].copy_from_slice(bytes);
+        u64::from_be_bytes(all)
+    }
+}
+
+impl Packed for u128 {
+    fn of(bytes: &[u8]) -> u128 {
+        let mut all = [0; 16];
+        all[..bytes.len()].copy_from_slice(bytes);
+        u128::from_be_bytes(all)
+    }
+}
+
 /// Keeps of the rows, which are sorted, those that no one before equals, from a place on; returns the place behind them.
 fn keep_first(
     places: &mut [u32],
@@ -310,8 +399,14 @@ fn converted(fields: Vec<SortField>, columns: &[ArrayRef]) -> Result<Rows> {
     Ok(RowConverter::new(fields)?.convert_columns(columns)?)
 }
 
+/// The group of each item of lists that belong to these groups.
+pub(super) fn groups_of_items(lists: &ListArray, groups: &[usize]) -> impl Iterator<Item = usize> {
+    let length = |at: usize| if lists.is_valid(at) { lists.value_length(at) as usize } else { 0 };
+    groups.iter().enumerate().flat_map(move |(at, group)| std::iter::repeat_n(*group, length(at)))
+}
+
 /// The items of all lists that are there, in one array.
-fn items(lists: &ListArray) -> Result<ArrayRef> {
+pub(super) fn items(lists: &ListArray) -> Result<ArrayRef> {
     let offsets = lists.value_offsets();
     let (from, to) = (offsets[0] as usize, offsets[lists.len()] as usize);
     if lists.null_count() == 0 {

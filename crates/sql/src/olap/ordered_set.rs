@@ -1,23 +1,30 @@
 //! `percentile_cont`, `percentile_disc` and `mode`, each with `WITHIN GROUP (ORDER BY ...)`.
 //!
-//! A group's values are kept and sorted when the result is asked for. DataFusion's `percentile_cont` interpolates with six
-//! digits only, and it has no other.
+//! The values of all groups are kept together and sorted when the results are asked for ([`KeptRows`]). DataFusion's `percentile_cont`
+//! interpolates with six digits only, and it has no other.
 
 use super::arrow::arrow_interval;
+use super::cooperate::ended;
 use super::error::external;
 use super::interval_aggregate::{INTERVAL, interval_keys};
+use super::kept_rows::{KeptRows, Ordered, RowShape, groups_of_items, items, single_lists};
 use super::number_aggregate::{NUMBER, number_keys};
 use super::value::sql_type;
 use ankerdb_engine::{Error, Interval, SqlState, Value};
 use datafusion::arrow::array::types::IntervalMonthDayNano;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::compute::{SortOptions, concat, sort, sort_to_indices, take};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, IntervalMonthDayNanoArray, UInt32Array,
+    new_empty_array,
+};
+use datafusion::arrow::compute::{SortOptions, and_kleene, filter, is_not_null, partition, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, IntervalMonthDayNanoType};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
+};
 use datafusion::physical_expr::expressions::Literal;
 use std::sync::Arc;
 
@@ -100,23 +107,15 @@ impl AggregateUDFImpl for OrderedSet {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        if args.is_distinct {
-            let message = "DISTINCT with WITHIN GROUP is not supported";
-            return Err(external(Error::new(SqlState::FeatureNotSupported, message)));
-        }
-        let constant = args.exprs.get(1).and_then(|fraction| fraction.downcast_ref::<Literal>());
-        let fraction = match constant.map(Literal::value) {
-            Some(ScalarValue::Float64(fraction)) => *fraction,
-            _ => None,
-        };
-        check(fraction)?;
-        Ok(Box::new(Sorted {
-            kind: self.kind,
-            item: args.expr_fields[0].data_type().clone(),
-            descending: args.order_bys.first().is_some_and(|order| order.options.descending),
-            fraction,
-            parts: Vec::new(),
-        }))
+        Ok(Box::new(OneGroup(self.values(&args)?)))
+    }
+
+    fn groups_accumulator_supported(&self, _args: AccumulatorArgs) -> bool {
+        true
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(self.values(&args)?))
     }
 
     fn supports_within_group_clause(&self) -> bool {
@@ -126,6 +125,35 @@ impl AggregateUDFImpl for OrderedSet {
     /// The values are sorted here.
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         AggregateOrderSensitivity::Insensitive
+    }
+}
+
+impl OrderedSet {
+    /// No values yet.
+    fn values(&self, args: &AccumulatorArgs) -> Result<OrderedValues> {
+        if args.is_distinct {
+            let message = "DISTINCT with WITHIN GROUP is not supported";
+            return Err(external(Error::new(SqlState::FeatureNotSupported, message)));
+        }
+        let literal = args.exprs.get(1).and_then(|fraction| fraction.downcast_ref::<Literal>());
+        let constant = match literal.map(Literal::value) {
+            Some(ScalarValue::Float64(fraction)) => *fraction,
+            _ => None,
+        };
+        check(constant)?;
+        let item = args.expr_fields[0].data_type().clone();
+        let descending = args.order_bys.first().is_some_and(|order| order.options.descending);
+        let order = SortOptions { descending, nulls_first: false };
+        // The keys are columns of their own where values do not compare as they lie.
+        let key = keys(&new_empty_array(&item)).map(|keys| keys.data_type().clone());
+        let (own, key) = match key {
+            Some(key) => (vec![item.clone()], key),
+            None => (Vec::new(), item.clone()),
+        };
+        let shape = RowShape { own, keys: vec![(key, order)], is_distinct: false, is_stable: false };
+        let end = args.exprs.iter().find_map(|argument| ended(argument).0.cloned());
+        let rows = KeptRows::new(shape, end);
+        Ok(OrderedValues { kind: self.kind, rows, constant, fractions: Vec::new() })
     }
 }
 
@@ -139,68 +167,134 @@ fn check(fraction: Option<f64>) -> Result<()> {
     }
 }
 
-/// The values of one group.
+/// The values of all groups.
 #[derive(Debug)]
-struct Sorted {
+struct OrderedValues {
     kind: Kind,
-    item: DataType,
-    descending: bool,
-    /// Which of them is asked for.
-    fraction: Option<f64>,
-    parts: Vec<ArrayRef>,
+    rows: KeptRows,
+    /// Which of them is asked for, if it is a constant.
+    constant: Option<f64>,
+    /// Else for each group what its first row said.
+    fractions: Vec<Option<f64>>,
 }
 
-impl Sorted {
-    fn note(&mut self, values: &ArrayRef) -> Result<()> {
-        if values.len() > values.null_count() {
-            let kept = datafusion::arrow::compute::is_not_null(values)?;
-            self.parts.push(datafusion::arrow::compute::filter(values, &kept)?);
+impl OrderedValues {
+    fn grow(&mut self, count: usize) -> Result<()> {
+        self.rows.count_groups(count)?;
+        self.fractions.resize(self.fractions.len().max(count), None);
+        Ok(())
+    }
+
+    /// Keeps the values that are not NULL, each of the group that is named for it.
+    fn note(&mut self, values: &[ArrayRef], groups: &[usize]) -> Result<()> {
+        if let Some(fractions) = values.get(1).filter(|_| self.constant.is_none()) {
+            self.note_fractions(fractions, groups)?;
+        }
+        let values = &values[0];
+        if values.null_count() == 0 {
+            return self.rows.keep(&columns(values.clone()), groups.iter().copied());
+        }
+        let kept = filter(values, &is_not_null(values)?)?;
+        let valid = groups.iter().enumerate().filter(|(row, _)| values.is_valid(*row));
+        self.rows.keep(&columns(kept), valid.map(|(_, group)| *group))
+    }
+
+    fn note_fractions(&mut self, fractions: &ArrayRef, groups: &[usize]) -> Result<()> {
+        for (fraction, group) in fractions.as_primitive::<Float64Type>().iter().zip(groups) {
+            if fraction.is_some() && self.fractions[*group].is_none() {
+                check(fraction)?;
+                self.fractions[*group] = fraction;
+            }
         }
         Ok(())
     }
 
-    /// All values in order; `None` without any.
-    fn sorted(&self) -> Result<Option<ArrayRef>> {
-        if self.parts.is_empty() {
-            return Ok(None);
-        }
-        let parts: Vec<&dyn Array> = self.parts.iter().map(AsRef::as_ref).collect();
-        let options = SortOptions { descending: self.descending, nulls_first: false };
-        let whole = concat(&parts)?;
-        let Some(keys) = keys(&whole) else { return Ok(Some(sort(&whole, Some(options))?)) };
-        let places = sort_to_indices(&keys, Some(options), None)?;
-        Ok(Some(take(&whole, &places, None)?))
+    /// The fractions of the first groups, which are forgotten.
+    fn taken_fractions(&mut self, groups: usize) -> Vec<Option<f64>> {
+        let taken = self.fractions.drain(..groups);
+        taken.map(|fraction| fraction.or(self.constant)).collect()
     }
 
-    fn told(&self, values: &ArrayRef) -> Result<ScalarValue> {
-        let nothing = || ScalarValue::try_from(&self.item);
-        match (self.kind, self.fraction) {
-            (Kind::Mode, _) => most_frequent(values),
-            (_, None) => nothing(),
-            (Kind::OneOf, Some(fraction)) => {
-                let place = (fraction * values.len() as f64).ceil() as usize;
-                ScalarValue::try_from_array(values, place.max(1) - 1)
+    /// The results of the first groups, which are forgotten.
+    fn results(&mut self, groups: usize) -> Result<ArrayRef> {
+        let fractions = self.taken_fractions(groups);
+        let Ordered { columns, places, bounds } = self.rows.ordered(groups)?;
+        let values = &columns[0];
+        let rows = |group: usize| bounds[group] as usize..bounds[group + 1] as usize;
+        let place = |group: usize, number: usize| places[rows(group).start + number];
+        // The group, how many values it has, and the fraction.
+        let asked = fractions.into_iter().enumerate().map(|(group, fraction)| {
+            let count = rows(group).len();
+            fraction.filter(|_| count > 0).map(|fraction| (group, count, fraction))
+        });
+        match self.kind {
+            Kind::Mode => {
+                let compared =
+                    take(columns.last().unwrap_or(values), &UInt32Array::from(places.clone()), None)?;
+                let most = most_frequent(&compared, &bounds[..=groups])?;
+                let most = most.into_iter().map(|at| at.map(|at| places[at]));
+                Ok(take(values, &most.collect::<UInt32Array>(), None)?)
             }
-            (Kind::Between, Some(fraction)) => {
-                let place = fraction * (values.len() - 1) as f64;
-                let (floor, ceil) = (place.floor() as usize, place.ceil() as usize);
-                if self.item == INTERVAL {
-                    let values = values.as_primitive::<IntervalMonthDayNanoType>();
-                    let (low, high) = (values.value(floor), values.value(ceil));
-                    let between = interval_between(low, high, place - place.floor()).map_err(external)?;
-                    return Ok(ScalarValue::IntervalMonthDayNano(Some(between)));
-                }
-                let values = values.as_primitive::<Float64Type>();
-                let (low, high) = (values.value(floor), values.value(ceil));
-                let between = if place.floor() == place.ceil() {
-                    low
-                } else {
-                    low + (place - place.floor()) * (high - low)
-                };
-                Ok(ScalarValue::Float64(Some(between)))
+            Kind::OneOf => {
+                let number =
+                    |count: usize, fraction: f64| (fraction * count as f64).ceil().max(1.0) as usize - 1;
+                let places = asked
+                    .map(|asked| asked.map(|(group, count, fraction)| place(group, number(count, fraction))));
+                Ok(take(values, &places.collect::<UInt32Array>(), None)?)
+            }
+            Kind::Between => {
+                let between = asked.map(|asked| {
+                    asked.map(|(group, count, fraction)| {
+                        let number = fraction * (count - 1) as f64;
+                        let (floor, ceil) = (number.floor(), number.ceil());
+                        (place(group, floor as usize), place(group, ceil as usize), number - floor)
+                    })
+                });
+                interpolated(values, between)
             }
         }
     }
+
+    fn emitted(&self, emit_to: EmitTo) -> usize {
+        match emit_to {
+            EmitTo::All => self.rows.group_count(),
+            EmitTo::First(groups) => groups,
+        }
+    }
+}
+
+/// What is kept of values: themselves, and behind them what they compare by if they do not as they lie.
+fn columns(values: ArrayRef) -> Vec<ArrayRef> {
+    let keys = keys(&values);
+    std::iter::once(values).chain(keys).collect()
+}
+
+/// What lies between two values each, by this share of their difference.
+fn interpolated(
+    values: &ArrayRef,
+    between: impl Iterator<Item = Option<(u32, u32, f64)>>,
+) -> Result<ArrayRef> {
+    if *values.data_type() == INTERVAL {
+        let values = values.as_primitive::<IntervalMonthDayNanoType>();
+        let between = between.map(|between| {
+            between
+                .map(|(low, high, share)| {
+                    interval_between(values.value(low as usize), values.value(high as usize), share)
+                })
+                .transpose()
+        });
+        let between: IntervalMonthDayNanoArray =
+            between.collect::<ankerdb_engine::Result<_>>().map_err(external)?;
+        return Ok(Arc::new(between));
+    }
+    let values = values.as_primitive::<Float64Type>();
+    let between = between.map(|between| {
+        between.map(|(low, high, share)| {
+            let (low, high) = (values.value(low as usize), values.value(high as usize));
+            if share == 0.0 { low } else { low + share * (high - low) }
+        })
+    });
+    Ok(Arc::new(between.collect::<Float64Array>()))
 }
 
 /// What values compare by that do not as they lie.
@@ -232,53 +326,107 @@ fn interval_between(
     }
 }
 
-/// Of equally frequent ones the first.
-fn most_frequent(values: &ArrayRef) -> Result<ScalarValue> {
-    let compared = keys(values).unwrap_or_else(|| values.clone());
-    let ranges = datafusion::arrow::compute::partition(&[compared])?.ranges();
-    let longest = ranges.into_iter().rev().max_by_key(ExactSizeIterator::len);
-    ScalarValue::try_from_array(values, longest.map_or(0, |range| range.start))
+/// Of each group, whose rows in order lie between two bounds, the place of the first of its most frequent values.
+fn most_frequent(compared: &ArrayRef, bounds: &[u32]) -> Result<Vec<Option<usize>>> {
+    let mut runs = partition(std::slice::from_ref(compared))?.ranges().into_iter().peekable();
+    let mut most = Vec::with_capacity(bounds.len().saturating_sub(1));
+    for bound in bounds.windows(2) {
+        let rows = bound[0] as usize..bound[1] as usize;
+        let mut longest = rows.start..rows.start;
+        // A run may begin in a group before, and reach into one behind.
+        while let Some(run) = runs.peek().filter(|run| run.start < rows.end) {
+            let own = run.start.max(rows.start)..run.end.min(rows.end);
+            if own.len() > longest.len() {
+                longest = own;
+            }
+            if run.end > rows.end {
+                break;
+            }
+            runs.next();
+        }
+        most.push((!rows.is_empty()).then_some(longest.start));
+    }
+    Ok(most)
 }
 
-impl Accumulator for Sorted {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        if let Some(fractions) = values.get(1)
-            && let Some(fraction) = fractions.as_primitive::<Float64Type>().iter().flatten().next()
-        {
-            check(Some(fraction))?;
-            self.fraction = Some(fraction);
-        }
-        self.note(&values[0])
+impl GroupsAccumulator for OrderedValues {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        rows: Option<&BooleanArray>,
+        count: usize,
+    ) -> Result<()> {
+        self.grow(count)?;
+        let Some(rows) = rows else { return self.note(values, groups) };
+        let values =
+            values.iter().map(|column| filter(column, rows)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let stay = groups.iter().zip(rows).filter_map(|(group, stays)| stays?.then_some(*group));
+        self.note(&values, &stay.collect::<Vec<_>>())
     }
 
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        match self.sorted()? {
-            Some(values) => self.told(&values),
-            None => ScalarValue::try_from(&self.item),
-        }
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        self.results(self.emitted(emit_to))
     }
 
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let values = match self.sorted()? {
-            Some(values) => (0..values.len())
-                .map(|row| ScalarValue::try_from_array(&values, row))
-                .collect::<Result<Vec<_>>>()?,
-            None => Vec::new(),
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        let groups = self.emitted(emit_to);
+        let fractions = Float64Array::from(self.taken_fractions(groups));
+        let mut lists = self.rows.lists(groups)?;
+        lists.truncate(1);
+        lists.push(Arc::new(fractions));
+        Ok(lists)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
+        self.grow(count)?;
+        self.note_fractions(&states[1], groups)?;
+        let lists = states[0].as_list();
+        self.rows.keep(&columns(items(lists)?), groups_of_items(lists, groups))
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], rows: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let kept = is_not_null(&values[0])?;
+        let kept = match rows {
+            Some(rows) => and_kleene(&kept, rows)?,
+            None => kept,
         };
-        let list = ScalarValue::List(ScalarValue::new_list_nullable(&values, &self.item));
-        Ok(vec![list, ScalarValue::Float64(self.fraction)])
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let fractions = states[1].as_primitive::<Float64Type>();
-        self.fraction = self.fraction.or(fractions.iter().flatten().next());
-        for values in states[0].as_list::<i32>().iter().flatten() {
-            self.note(&values)?;
-        }
-        Ok(())
+        let mut states = single_lists(&values[..1], Some(&kept))?;
+        let constant = || Arc::new(Float64Array::from(vec![self.constant; kept.len()])) as ArrayRef;
+        states.push(values.get(1).filter(|_| self.constant.is_none()).cloned().unwrap_or_else(constant));
+        Ok(states)
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.parts.iter().map(|part| part.get_array_memory_size()).sum::<usize>()
+        size_of::<OrderedValues>() + self.rows.size() + self.fractions.capacity() * size_of::<Option<f64>>()
+    }
+}
+
+/// The one group of a query that does not group.
+#[derive(Debug)]
+struct OneGroup(OrderedValues);
+
+impl Accumulator for OneGroup {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        GroupsAccumulator::update_batch(&mut self.0, values, &vec![0; values[0].len()], None, 1)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.0.grow(1)?;
+        ScalarValue::try_from_array(&self.0.results(1)?, 0)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.0.grow(1)?;
+        let states = GroupsAccumulator::state(&mut self.0, EmitTo::All)?;
+        states.iter().map(|state| ScalarValue::try_from_array(state, 0)).collect()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        GroupsAccumulator::merge_batch(&mut self.0, states, &vec![0; states[0].len()], 1)
+    }
+
+    fn size(&self) -> usize {
+        size_of::<OneGroup>() + GroupsAccumulator::size(&self.0)
     }
 }

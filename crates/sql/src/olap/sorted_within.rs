@@ -155,6 +155,7 @@ impl Sorting {
             own: own.to_vec(),
             keys: keys.iter().cloned().zip(self.order.iter().copied()).collect(),
             is_distinct: self.is_distinct,
+            is_stable: true,
         };
         let end = args.exprs.iter().find_map(|argument| ended(argument).0.cloned());
         let made = Made::of(

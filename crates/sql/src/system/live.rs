@@ -55,7 +55,8 @@ pub(super) fn activity(catalog: &SystemCatalog) -> Rows {
             &*application,
             client.map(|client| client.ip().to_string()),
             NULL,
-            client.map(|client| i64::from(client.port())),
+            // As PostgreSQL tells connections within the machine.
+            client.map_or(-1, |client| i64::from(client.port())),
             Datum::Moment(joined.since),
             moment(transaction_start),
             moment(query_start),
