@@ -109,6 +109,24 @@ fn a_dropped_table_comes_back_with_the_log_of_a_server_that_goes_on() {
     assert!(!Path::new(&none).exists());
 }
 
+/// Moves money between accounts until it is told to stop, notes how many moves were acknowledged, and makes checkpoints.
+fn move_money(server: &Server, stops: &AtomicBool, acknowledged: &AtomicU64) {
+    let mut client = Client::connect(server);
+    let mut number = 0;
+    while !stops.load(Ordering::SeqCst) {
+        number += 1;
+        let (from, to) = (number * 7919 % 20_000 + 1, number * 104_729 % 20_000 + 1);
+        let sql = format!(
+            "BEGIN; UPDATE account SET money = money - 1 WHERE id = {from}; UPDATE account SET money = money + 1 WHERE id = {to}; INSERT INTO done VALUES ({number}); COMMIT"
+        );
+        assert_eq!(client.query(&sql), "", "{sql}");
+        acknowledged.store(number, Ordering::SeqCst);
+        if number % 200 == 0 {
+            assert_eq!(client.query("CHECKPOINT"), "");
+        }
+    }
+}
+
 /// Money moves between accounts of a server while backups, full and incremental, are killed at random moments and made again.
 #[test]
 fn killed_backups_and_restores_leave_nothing_that_counts() {
@@ -127,23 +145,7 @@ fn killed_backups_and_restores_leave_nothing_that_counts() {
     }
     let (stops, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut client = Client::connect(&server);
-            let mut number = 0;
-            while !stops.load(Ordering::SeqCst) {
-                number += 1;
-                let (from, to) = (number * 7919 % 20_000 + 1, number * 104_729 % 20_000 + 1);
-                let sql = format!(
-                    "BEGIN; UPDATE account SET money = money - 1 WHERE id = {from}; UPDATE account SET money = money + 1 WHERE id = {to}; INSERT INTO done VALUES ({number}); COMMIT"
-                );
-                let answer = client.query(&sql);
-                assert_eq!(answer, "", "{sql}");
-                acknowledged.store(number, Ordering::SeqCst);
-                if number % 200 == 0 {
-                    assert_eq!(client.query("CHECKPOINT"), "");
-                }
-            }
-        });
+        scope.spawn(|| move_money(&server, &stops, &acknowledged));
         let _stop = Stop(&stops);
         let (mut files, mut kills) = (Vec::<String>::new(), 0);
         for round in 0..6 {
