@@ -4,8 +4,8 @@ mod support;
 
 use ankerdb_checkpoint::backup;
 use ankerdb_engine::*;
-use ankerdb_log::are_pinned;
 use ankerdb_log::simulated::Fault;
+use ankerdb_log::{are_pinned, pin_files};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -222,6 +222,25 @@ fn a_database_that_has_gone_another_way_since_is_refused() {
         assert_eq!(refused.state(), SqlState::ObjectNotInPrerequisiteState, "{refused:?}");
         assert!(refused.message().contains("has gone another way since"), "{refused:?}");
     }
+}
+
+/// An incremental backup may want segments that wait to be used again: nothing is made of them while files are pinned.
+#[test]
+fn segments_that_wait_stay_while_they_are_copied() {
+    let (disk, database) = bank();
+    for _ in 0..2 {
+        fill_log(&database);
+        checkpoint(&database);
+    }
+    let pin = pin_files(&disk, Path::new("data")).expect("nobody else copies");
+    let before = names(&disk, "data", ".log");
+    (0..4).for_each(|_| fill_log(&database));
+    let there = names(&disk, "data", ".log");
+    assert!(before.iter().all(|name| there.contains(name)), "{before:?} were there, {there:?} are");
+    drop(pin);
+    (0..4).for_each(|_| fill_log(&database));
+    let there = names(&disk, "data", ".log");
+    assert!(!before.iter().all(|name| there.contains(name)), "{before:?} are there still: none waited");
 }
 
 /// Images of two databases that were restored of one may lie in the same place, with the same timestamp, and differ.
