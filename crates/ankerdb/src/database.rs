@@ -75,8 +75,8 @@ impl Database {
     }
 
     /// Writes what is committed, and on disk, into a file that is not there yet, while everything goes on; the folder that
-    /// [`restore`](Self::restore) makes of it can be opened. Returns the file's length. The [engine](Self::engine) can do so at a lower rate, and be
-    /// told to end.
+    /// [`restore`](Self::restore) makes of it can be opened. Returns the file's length. The [engine](Self::engine) can do so at a lower rate, be
+    /// told to end, and leave out what an earlier backup has.
     ///
     /// # Errors
     /// `ObjectNotInPrerequisiteState` if the database is kept in no folder; `DuplicateFile`; `ObjectInUse` if another backup is being made;
@@ -98,16 +98,20 @@ impl Database {
     /// # Ok::<(), ankerdb::Error>(())
     /// ```
     pub fn backup(&self, file: impl AsRef<Path>) -> Result<u64> {
-        Ok(self.shared.engine.backup(file.as_ref(), None, &|| Ok(()))?.bytes)
+        let new = ankerdb_engine::NewBackup { file: file.as_ref(), since: None };
+        Ok(self.shared.engine.backup(&new, None, &|| Ok(()))?.bytes)
     }
 
-    /// Makes a folder, which must be empty or not there, of a [backup](Self::backup).
+    /// Makes a folder, which must be empty or not there, of a [backup](Self::backup). The [engine](Self::engine)'s `restore` does so with incremental
+    /// backups, and up to a moment.
     ///
     /// # Errors
     /// `DataCorrupted` if the backup is damaged, `FeatureNotSupported` if it is of a newer version, `ObjectNotInPrerequisiteState` if the folder is not
     /// empty; `DiskFull`, `InsufficientPrivilege` and `IoError`. The folder cannot be opened then.
     pub fn restore(file: impl AsRef<Path>, folder: impl AsRef<Path>) -> Result<()> {
-        ankerdb_engine::Database::restore(file.as_ref(), folder.as_ref(), &|_, _| {})?;
+        let backups = [file.as_ref()];
+        let what = ankerdb_engine::Restored { backups: &backups, log: None, until: None };
+        ankerdb_engine::Database::restore(&what, folder.as_ref(), &|_, _| {})?;
         Ok(())
     }
 

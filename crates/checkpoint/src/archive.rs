@@ -1,16 +1,24 @@
 //! A backup's file: frames, one behind the other, each with checksums of its own (docs/design/backup.md draws the bytes).
 //!
 //! A frame's checksum has the backup's number and the frame's place in it, so that no part of another backup, and none that has moved, is taken for one
-//! of this. The last frame says how many there are; behind it the file ends. So each byte is either checked or makes a checked one fail.
+//! of this. The last frame says how many there are, and where in the log the backup begins and ends; behind it the file ends. So each byte is either
+//! checked or makes a checked one fail. An incremental backup says in its header which one it is to be restored upon.
 
 use crate::bytes::newer;
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_log::{Disk, DiskFile, failed, random_bits, read_full, write_full};
+use ankerdb_log::{
+    ChunkMark, Disk, DiskFile, LogPlace, WallTime, failed, random_bits, read_full, write_full,
+};
 use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"AnKerBak";
 const FRAME_MAGIC: [u8; 4] = *b"PART";
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The version that is written. Version 1 has neither bases nor checksums of images, and its last frame is empty.
+pub(crate) const FORMAT_VERSION: u32 = 2;
+/// The database's bits, then those of a backup.
+pub(crate) type Bits = [u8; 16];
+/// The base of a full backup.
+pub(crate) const NO_BASE: Bits = [0; 16];
 const HEADER_BYTES: usize = 64;
 const FRAME_BYTES: usize = 40;
 /// The longest payload that is written, and the longest that is believed.
@@ -30,11 +38,19 @@ pub(crate) enum Content {
     Images,
     /// A segment of the log, by its number.
     Segment,
+    /// The checksums in the headers of the manifest's images, four bytes each, in its order.
+    Checksums,
 }
 
 impl Content {
-    const ALL: [Content; 5] =
-        [Content::End, Content::Identity, Content::Manifest, Content::Images, Content::Segment];
+    const ALL: [Content; 6] = [
+        Content::End,
+        Content::Identity,
+        Content::Manifest,
+        Content::Images,
+        Content::Segment,
+        Content::Checksums,
+    ];
 
     fn code(self) -> u32 {
         self as u32
@@ -55,13 +71,78 @@ pub(crate) struct ArchiveFrame {
     pub(crate) offset: u64,
 }
 
+/// Which backup a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ArchiveName {
+    pub(crate) version: u32,
+    /// The database that it is of.
+    pub(crate) database: Bits,
+    /// Its own bits.
+    pub(crate) backup: Bits,
+    /// Those of the backup before it, upon which it is to be restored; [`NO_BASE`] if it is a full one.
+    pub(crate) base: Bits,
+}
+
+/// What the last frame says.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Ending {
+    /// Where the backup's log begins.
+    pub(crate) from: LogPlace,
+    /// Where it ends.
+    pub(crate) end: LogPlace,
+    /// Its last chunk.
+    pub(crate) last: ChunkMark,
+    /// The first moment as of which it can be restored. Unknown if it has no times.
+    pub(crate) earliest: WallTime,
+    /// The last one.
+    pub(crate) latest: WallTime,
+}
+
+impl Ending {
+    const BYTES: usize = 88;
+
+    fn encode(&self) -> [u8; Ending::BYTES] {
+        let Ending { from, end, last, earliest, latest } = self;
+        let numbers = [
+            from.segment,
+            from.offset,
+            from.chunks,
+            end.segment,
+            end.offset,
+            end.chunks,
+            last.segment,
+            last.offset,
+            u64::from(last.checksum),
+            earliest.0,
+            latest.0,
+        ];
+        let mut bytes = [0; Ending::BYTES];
+        for (at, number) in numbers.into_iter().enumerate() {
+            bytes[at * 8..at * 8 + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Ending> {
+        let number = |at: usize| long(bytes, at * 8);
+        let place = |at| LogPlace { segment: number(at), offset: number(at + 1), chunks: number(at + 2) };
+        (bytes.len() == Ending::BYTES).then(|| Ending {
+            from: place(0),
+            end: place(3),
+            last: ChunkMark { segment: number(6), offset: number(7), checksum: number(8) as u32 },
+            earliest: WallTime(number(9)),
+            latest: WallTime(number(10)),
+        })
+    }
+}
+
 /// A backup that is being written, under another name until it is whole.
 pub(crate) struct ArchiveWriter<'a> {
     disk: &'a dyn Disk,
     path: &'a Path,
     tmp: PathBuf,
     file: Box<dyn DiskFile>,
-    backup: [u8; 16],
+    backup: Bits,
     position: u64,
     frames: u64,
 }
@@ -70,7 +151,8 @@ impl<'a> ArchiveWriter<'a> {
     pub(crate) fn create(
         disk: &'a dyn Disk,
         path: &'a Path,
-        database: [u8; 16],
+        database: Bits,
+        base: Bits,
     ) -> Result<ArchiveWriter<'a>> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".tmp");
@@ -82,6 +164,7 @@ impl<'a> ArchiveWriter<'a> {
         header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         header[16..32].copy_from_slice(&database);
         header[32..48].copy_from_slice(&backup);
+        header[48..64].copy_from_slice(&base);
         let checksum = crc32c::crc32c(&header[16..]);
         header[12..16].copy_from_slice(&checksum.to_le_bytes());
         let mut writer = ArchiveWriter { disk, path, tmp, file, backup, position: 0, frames: 0 };
@@ -131,9 +214,9 @@ impl<'a> ArchiveWriter<'a> {
     }
 
     /// Ends it, puts it on disk, and gives it its name.
-    pub(crate) fn finish(mut self) -> Result<u64> {
+    pub(crate) fn finish(mut self, ending: &Ending) -> Result<u64> {
         let end = ArchiveFrame { content: Content::End, number: self.frames, offset: 0 };
-        self.frame(&end, &[])?;
+        self.frame(&end, &ending.encode())?;
         self.sync()?;
         self.disk.rename(&self.tmp, self.path).map_err(failed("rename", &self.tmp))?;
         let folder = folder_of(self.path);
@@ -153,7 +236,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn checksum(header: &[u8; FRAME_BYTES], backup: &[u8; 16], position: u64) -> u32 {
+fn checksum(header: &[u8; FRAME_BYTES], backup: &Bits, position: u64) -> u32 {
     let checksum = crc32c::crc32c(&header[8..]);
     let checksum = crc32c::crc32c_append(checksum, backup);
     crc32c::crc32c_append(checksum, &position.to_le_bytes())
@@ -164,9 +247,7 @@ pub(crate) struct ArchiveReader<'a> {
     path: &'a Path,
     file: Box<dyn DiskFile>,
     length: u64,
-    backup: [u8; 16],
-    /// The database that it is of.
-    pub(crate) database: [u8; 16],
+    pub(crate) name: ArchiveName,
     position: u64,
     frames: u64,
 }
@@ -183,29 +264,63 @@ impl<'a> ArchiveReader<'a> {
         if word(&header, 8) > FORMAT_VERSION {
             return Err(newer(path, word(&header, 8), FORMAT_VERSION));
         }
-        if word(&header, 8) != FORMAT_VERSION || word(&header, 12) != crc32c::crc32c(&header[16..]) {
+        let version = word(&header, 8);
+        if version == 0 || word(&header, 12) != crc32c::crc32c(&header[16..]) {
             return Err(damaged_backup(path, 0, "its header is not one"));
         }
         let bits = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
-        let (database, backup) = (bits(16), bits(32));
-        Ok(ArchiveReader { path, file, length, backup, database, position: HEADER_BYTES as u64, frames: 0 })
+        let name = ArchiveName { version, database: bits(16), backup: bits(32), base: bits(48) };
+        Ok(ArchiveReader { path, file, length, name, position: HEADER_BYTES as u64, frames: 0 })
     }
 
-    /// Bytes read, and bytes there are.
-    pub(crate) fn progress(&self) -> (u64, u64) {
-        (self.position, self.length)
+    /// Bytes read.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Bytes there are.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// What the last frame says; `None` of one of version 1.
+    pub(crate) fn ending(&self) -> Result<Option<Ending>> {
+        if self.name.version < 2 {
+            return Ok(None);
+        }
+        let bytes = (FRAME_BYTES + Ending::BYTES) as u64;
+        let at = self.length.saturating_sub(bytes).max(HEADER_BYTES as u64);
+        let mut payload = Vec::new();
+        let frame = self.frame(at, &mut payload)?;
+        let ending = Ending::decode(&payload).filter(|_| frame.content == Content::End);
+        ending.map(Some).ok_or_else(|| damaged_backup(self.path, at, "it does not end where it says"))
     }
 
     /// The next frame, its payload in `payload`; `None` behind the last one.
     pub(crate) fn next(&mut self, payload: &mut Vec<u8>) -> Result<Option<ArchiveFrame>> {
-        let (path, at) = (self.path, self.position);
+        let frame = self.frame(self.position, payload)?;
+        self.position += (FRAME_BYTES + payload.len()) as u64;
+        if frame.content != Content::End {
+            self.frames += 1;
+            return Ok(Some(frame));
+        }
+        let is_known = self.name.version > 1 || payload.is_empty();
+        match is_known && frame.number == self.frames && self.position == self.length {
+            true => Ok(None),
+            false => Err(damaged_backup(self.path, self.position, "it does not end where it says")),
+        }
+    }
+
+    /// The frame at a place, its payload in `payload`.
+    fn frame(&self, at: u64, payload: &mut Vec<u8>) -> Result<ArchiveFrame> {
+        let path = self.path;
         let wrong = |what: &str| damaged_backup(path, at, what);
         let mut header = [0; FRAME_BYTES];
         let filled = read_full(&*self.file, &mut header, at).map_err(failed("read", path))?;
         if filled < FRAME_BYTES {
             return Err(wrong("it ends too early"));
         }
-        if header[..4] != FRAME_MAGIC || word(&header, 4) != checksum(&header, &self.backup, at) {
+        if header[..4] != FRAME_MAGIC || word(&header, 4) != checksum(&header, &self.name.backup, at) {
             return Err(wrong("there is no part of it"));
         }
         let content =
@@ -224,15 +339,7 @@ impl<'a> ArchiveReader<'a> {
         if crc32c::crc32c(payload) != word(&header, 12) {
             return Err(wrong("the checksum of a part is another one"));
         }
-        self.position = at + (FRAME_BYTES + length) as u64;
-        if content == Content::End {
-            return match number == self.frames && self.position == self.length {
-                true => Ok(None),
-                false => Err(wrong("it does not end where it says")),
-            };
-        }
-        self.frames += 1;
-        Ok(Some(ArchiveFrame { content, number, offset }))
+        Ok(ArchiveFrame { content, number, offset })
     }
 }
 

@@ -77,6 +77,11 @@ impl ImageHeader {
     }
 }
 
+/// The checksum that an image's header says: of the header, and with that of what the payload is.
+pub(crate) fn header_checksum(header: &[u8; HEADER_BYTES]) -> u32 {
+    header[4..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
 /// Of a header's bytes and the place where they lie.
 fn checksum(bytes: &[u8], site: &Site) -> u32 {
     let mut sum = crc32c::crc32c(bytes);

@@ -9,6 +9,9 @@
 //! | `writer` | how are images written, at which rate, and when are they on disk? |
 //! | `reader` | how do images come back, on all processors? |
 //! | `archive` | which bytes are a backup's file? |
+//! | `moment` | how do people write moments? |
+//! | `head` | what does a backup say of itself? |
+//! | `chain` | do backups belong together, and which moments do they have? |
 //! | `backup` | what is copied of a folder in which a server may be at work? |
 //! | `restore` | how does a folder come from a backup, whole or not at all? |
 //! | `verify` | which of them are damaged, all of them and not only the first? |
@@ -28,19 +31,23 @@
 mod archive;
 mod backup;
 mod bytes;
+mod chain;
 mod files;
+mod head;
 mod image;
 mod manifest;
+mod moment;
 mod reader;
 mod restore;
 mod verify;
 mod writer;
 
-pub use backup::{BackupReport, Between, backup};
+pub use backup::{BackupReport, Between, NewBackup, backup};
 pub use files::FolderOfImages;
 pub use image::BlockName;
 pub use manifest::{ImagePlace, Manifest, NotSwitched};
+pub use moment::{read_moment, show_moment};
 pub use reader::{ImageLoader, read_images};
-pub use restore::{RestoreReport, restore};
+pub use restore::{RestoreReport, Restored, restore};
 pub use verify::verify_images;
 pub use writer::{WriteRate, Writer};

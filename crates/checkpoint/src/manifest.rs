@@ -3,7 +3,7 @@
 use crate::bytes::{ByteReader, Misread, damaged, foreign, newer};
 use crate::image::BlockName;
 use ankerdb_base::{Error, Result, Timestamp};
-use ankerdb_log::{Disk, LogStart, failed, read_full, write_full};
+use ankerdb_log::{Disk, LogStart, WallTime, failed, read_full, write_full};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,8 @@ pub struct Manifest {
     pub last_timestamp: Timestamp,
     /// How many chunks the log had then: they belong to it, as images may have what is in the last of them.
     pub chunks: u64,
+    /// When the images were complete: everything that is in them was committed before. Unknown if an earlier version made it.
+    pub time: WallTime,
     /// The caller's.
     pub catalog: Vec<u8>,
     /// The files of images, with their lengths.
@@ -141,6 +143,7 @@ impl Manifest {
         let length = out.len() as u64;
         out[16..24].copy_from_slice(&length.to_le_bytes());
         out[24..40].copy_from_slice(&database);
+        out[40..48].copy_from_slice(&self.time.0.to_le_bytes());
         let checksum = crc32c::crc32c(&out[16..]);
         out[12..16].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -171,7 +174,9 @@ pub(crate) fn decode(bytes: &[u8], path: &Path, database: [u8; 16]) -> Result<Ma
     if header[24..40] != database {
         return Err(foreign(path));
     }
+    let time = header[40..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     body(&bytes[HEADER_BYTES..])
+        .map(|manifest| Manifest { time: WallTime(time), ..manifest })
         .map_err(|Misread| damaged(path, HEADER_BYTES as u64, "it does not say what a manifest says"))
 }
 

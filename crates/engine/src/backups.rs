@@ -2,7 +2,7 @@
 
 use crate::database::Database;
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_checkpoint::{BackupReport, RestoreReport, WriteRate, backup, restore};
+use ankerdb_checkpoint::{BackupReport, NewBackup, RestoreReport, Restored, WriteRate, backup, restore};
 use ankerdb_log::{Disk, SystemDisk};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,15 +14,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 impl Database {
     /// Writes all that is committed now, and some of what is committed meanwhile, into a file: the images of the last checkpoint and the
     /// log behind it. Transactions and queries go on; checkpoints are made, but what they no longer need stays until this is done.
-    /// Takes so many bytes of the disk each second at most. `check` is called now and then, and may end it.
+    /// An incremental one has what differs from the one that it is made since. Takes so many bytes of the disk each second at most. `check` is called now and then, and may end it.
     ///
     /// # Errors
     /// `ObjectNotInPrerequisiteState` if the database is kept in no folder; `DuplicateFile` if the file is there; `ObjectInUse` if another
-    /// backup is being made; `DataCorrupted` if what is to be copied is damaged; `DiskFull`, `IoError`; those of `check`. There is no
-    /// such file then, and the database goes on.
+    /// backup is being made; `DataCorrupted` if what is to be copied is damaged; `InvalidParameterValue`, `FeatureNotSupported` and
+    /// `ObjectNotInPrerequisiteState` if the backup before is another database's, or of version 1, or if the database has gone another way since;
+    /// `DiskFull`, `IoError`; those of `check`. There is no such file then, and the database goes on.
     pub fn backup(
         &self,
-        file: &Path,
+        new: &NewBackup<'_>,
         bytes_per_second: Option<u64>,
         check: &dyn Fn() -> Result<()>,
     ) -> Result<BackupReport> {
@@ -33,7 +34,7 @@ impl Database {
         self.shared.manager.make_durable()?;
         let place = checkpoints.place();
         let between = |pause| wait(pause, check);
-        backup(&place.disk, &place.folder, file, WriteRate { bytes_per_second }, &between)
+        backup(&place.disk, &place.folder, new, WriteRate { bytes_per_second }, &between)
     }
 
     /// Like [`backup`](Self::backup), of a folder in which another process may be at work, or none. What that has acknowledged is in the
@@ -43,23 +44,25 @@ impl Database {
     /// Those of [`backup`](Self::backup); `UndefinedFile` if there is no database in the folder.
     pub fn backup_folder(
         folder: &Path,
-        file: &Path,
+        new: &NewBackup<'_>,
         bytes_per_second: Option<u64>,
         check: &dyn Fn() -> Result<()>,
     ) -> Result<BackupReport> {
         let disk: Arc<dyn Disk> = Arc::new(SystemDisk);
         let between = |pause| wait(pause, check);
-        backup(&disk, folder, file, WriteRate { bytes_per_second }, &between)
+        backup(&disk, folder, new, WriteRate { bytes_per_second }, &between)
     }
 
-    /// Makes a folder of a backup; it must be empty, or not there. Told now and then how much of the file is read. A database that is
-    /// opened there has what the backup has.
+    /// Makes a folder of backups; it must be empty, or not there. Told now and then how much of the files is read. A database that is
+    /// opened there has what the backups have, and the log behind them, up to a moment or all of it.
     ///
     /// # Errors
-    /// `DataCorrupted` if the backup is damaged, `FeatureNotSupported` if it is of a newer version; `ObjectNotInPrerequisiteState` if the folder
-    /// is not empty; `DiskFull`, `IoError`. No database is opened in the folder then: it says that it is not whole.
-    pub fn restore(file: &Path, folder: &Path, progress: &dyn Fn(u64, u64)) -> Result<RestoreReport> {
-        restore(&SystemDisk, file, folder, progress)
+    /// `DataCorrupted` if a backup is damaged, `FeatureNotSupported` if it is of a newer version or knows no moments; `InvalidParameterValue` if they do
+    /// not belong together, or do not have the moment; `ObjectNotInPrerequisiteState` if the folder is not empty, or the log does not go on behind the last
+    /// one; `DiskFull`, `IoError`. No database is opened in the folder then: it says that it is not whole.
+    pub fn restore(what: &Restored<'_>, folder: &Path, progress: &dyn Fn(u64, u64)) -> Result<RestoreReport> {
+        let disk: Arc<dyn Disk> = Arc::new(SystemDisk);
+        restore(&disk, what, folder, progress)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::image::{CatalogChange, RecoveredCatalog};
 use crate::sequence::{BYTES, SequenceCount};
 use ankerdb_base::{BlockNumber, Error, Result, SqlState, Timestamp};
 use ankerdb_checkpoint::{BlockName, FolderOfImages, Manifest, WriteRate, Writer};
+use ankerdb_log::WallTime;
 use ankerdb_snapshot::SnapshotStrategy;
 use ankerdb_table::{CellLayout, Storage, Table};
 use ankerdb_transaction::TransactionManager;
@@ -253,6 +254,7 @@ impl Checkpoints {
         next.catalog = encode_catalog(state, &state.catalog.read().clone())?;
         next.last_timestamp = state.manager.make_durable()?;
         next.chunks = state.manager.log().map_or(0, |log| log.chunks());
+        next.time = WallTime::now();
         next.name_files(&last.manifest, lengths);
         Ok(written)
     }

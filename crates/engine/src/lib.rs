@@ -83,8 +83,8 @@ pub use ankerdb_base::{
     BlockNumber, ColumnPosition, ColumnSet, DatabaseId, Error, IndexPosition, ROWS_PER_BLOCK, Result, RowId,
     SchemaId, SqlState, TableId, Timestamp,
 };
-pub use ankerdb_checkpoint::{BackupReport, RestoreReport};
-pub use ankerdb_log::{Disk, LogOptions, Loss};
+pub use ankerdb_checkpoint::{BackupReport, NewBackup, RestoreReport, Restored, read_moment, show_moment};
+pub use ankerdb_log::{Disk, LogOptions, Loss, WallTime};
 pub use ankerdb_memory::account::Counted;
 pub use ankerdb_memory::emergency_pool::Backed;
 pub use ankerdb_memory::machine::memory_bytes as machine_memory_bytes;

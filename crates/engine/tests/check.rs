@@ -180,7 +180,7 @@ fn places(folder: &Folder) -> Vec<(String, usize)> {
     for (name, bytes) in folder.files().into_iter().filter(|(name, _)| name.ends_with(".log")) {
         let mut at = 64;
         while bytes[at..].starts_with(b"CHNK") {
-            if payload_bytes(&bytes, at) > 0 {
+            if bytes[at + 40..at + 44] != [0; 4] {
                 found.push((name.clone(), at));
             }
             at = end_of_chunk(&bytes, at);
@@ -189,7 +189,7 @@ fn places(folder: &Folder) -> Vec<(String, usize)> {
     found
 }
 
-/// Bytes of the records of the chunk at a place.
+/// Bytes of the payload of the chunk at a place.
 fn payload_bytes(segment: &[u8], at: usize) -> usize {
     u32::from_le_bytes(segment[at + 32..at + 36].try_into().expect("four")) as usize
 }

@@ -11,7 +11,7 @@
 
 use crate::appender::{Appender, Shared};
 use crate::failure::FileFailure;
-use crate::format::{CHUNK_HEADER_BYTES, record_at, record_bytes};
+use crate::format::{CHUNK_HEADER_BYTES, TIME_BYTES, record_at, record_bytes};
 use crate::pace::Turn;
 use crate::primitive::{ProofStep, weakened};
 use crate::record::LogStart;
@@ -31,6 +31,9 @@ const COVER_SOON: Duration = Duration::from_micros(200);
 const COVER_DOUBLINGS: u32 = 6;
 /// How often the flusher looks for the end of a commit that has appended its record: some microseconds long.
 const LOOKS_FOR_A_COMMIT: u32 = 200;
+
+/// A chunk's time, and what fills it up to a multiple of 8.
+const BEHIND_RECORDS: usize = TIME_BYTES + 8;
 
 /// All appenders.
 pub(crate) type Registry = Mutex<Vec<Arc<Appender>>>;
@@ -79,7 +82,8 @@ impl Flusher {
         segments: Segments,
         watermark: Box<dyn Fn() -> Timestamp + Send>,
     ) -> Flusher {
-        let mut chunk = Vec::with_capacity(CHUNK_HEADER_BYTES + record_bytes(segments.record_bytes_max) + 8);
+        let longest = CHUNK_HEADER_BYTES + record_bytes(segments.record_bytes_max);
+        let mut chunk = Vec::with_capacity(longest + BEHIND_RECORDS);
         chunk.resize(CHUNK_HEADER_BYTES, 0);
         Flusher {
             covered: shared.pace.durable(),
@@ -185,7 +189,8 @@ impl Flusher {
             while left > 0 {
                 let taken = match self.segments.payload_max() {
                     Some(payload) => {
-                        let longest = (CHUNK_HEADER_BYTES + payload).min(self.chunk.capacity() - 8);
+                        let longest =
+                            (CHUNK_HEADER_BYTES + payload).min(self.chunk.capacity() - BEHIND_RECORDS);
                         self.appenders[number].take(&mut self.chunk, longest, left)
                     }
                     None => 0,

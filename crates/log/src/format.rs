@@ -1,5 +1,6 @@
 //! Bytes of the log: `docs/design/log-format.md` draws them. All numbers are little endian.
 
+use crate::wall_time::WallTime;
 use ankerdb_base::Timestamp;
 use std::ops::Range;
 
@@ -20,6 +21,9 @@ pub(crate) const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
 /// Chunks begin at multiples of it.
 pub(crate) const CHUNK_ALIGNMENT: u64 = 8;
 const IS_END: u32 = 1;
+const HAS_TIME: u32 = 2;
+/// Bytes at the end of a payload that say when the chunk was written.
+pub(crate) const TIME_BYTES: usize = 8;
 
 pub(crate) const RECORD_HEADER_BYTES: usize = 13;
 
@@ -131,6 +135,8 @@ pub(crate) struct ChunkHeader {
     pub(crate) records: u32,
     /// The next chunk is in the next segment.
     pub(crate) is_end: bool,
+    /// The payload ends with when it was written.
+    pub(crate) has_time: bool,
 }
 
 impl ChunkHeader {
@@ -143,7 +149,8 @@ impl ChunkHeader {
         bytes[32..36].copy_from_slice(&self.payload_bytes.to_le_bytes());
         bytes[36..40].copy_from_slice(&self.payload_checksum.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.records.to_le_bytes());
-        bytes[44..48].copy_from_slice(&(if self.is_end { IS_END } else { 0 }).to_le_bytes());
+        let flags = if self.is_end { IS_END } else { 0 } | if self.has_time { HAS_TIME } else { 0 };
+        bytes[44..48].copy_from_slice(&flags.to_le_bytes());
         let checksum = Self::checksum(&bytes, place);
         bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -163,6 +170,7 @@ impl ChunkHeader {
             payload_checksum: u32_at(&bytes, 36)?,
             records: u32_at(&bytes, 40)?,
             is_end: u32_at(&bytes, 44)? & IS_END != 0,
+            has_time: u32_at(&bytes, 44)? & HAS_TIME != 0,
         })
     }
 
@@ -177,6 +185,17 @@ impl ChunkHeader {
     pub(crate) fn end(&self, offset: u64) -> u64 {
         offset + chunk_bytes(self.payload_bytes as usize)
     }
+}
+
+/// When a chunk with this payload was written.
+pub(crate) fn time_of(header: &ChunkHeader, payload: &[u8]) -> WallTime {
+    let time = payload.last_chunk().filter(|_| header.has_time);
+    time.map_or(WallTime::UNKNOWN, |bytes| WallTime(u64::from_le_bytes(*bytes)))
+}
+
+/// The checksum in a chunk's header, by which it is told from another one in its place.
+pub(crate) fn chunk_checksum(chunk: &[u8]) -> u32 {
+    u32_at(chunk, 4).unwrap_or_default()
 }
 
 /// Bytes of a chunk with so much payload.
@@ -237,6 +256,7 @@ mod tests {
             payload_checksum: 5,
             records: 3,
             is_end: true,
+            has_time: true,
         };
         assert_eq!(ChunkHeader::decode(&chunk.encode(&place()), &place()), Some(chunk));
         assert_eq!(chunk.end(4096), 4096 + 152);
@@ -252,6 +272,7 @@ mod tests {
             payload_checksum: 0,
             records: 0,
             is_end: false,
+            has_time: false,
         };
         let bytes = chunk.encode(&place());
         for other in [

@@ -18,6 +18,8 @@
 //! | `position` | how far has it come, and of which old segments are new ones made? |
 //! | `pin` | may files go that nobody needs, or does somebody copy them? |
 //! | `copy` | which bytes are a copy of the log, while it is written? |
+//! | `cut` | where does a copy end that is as of a moment? |
+//! | `wall_time` | when was that, by the machine's clock? |
 //! | `log` | the whole: open, start, wait, close |
 //!
 //! ```text
@@ -34,6 +36,7 @@
 
 mod appender;
 mod copy;
+mod cut;
 pub mod disk;
 mod ending;
 mod failure;
@@ -53,13 +56,17 @@ mod room;
 mod segments;
 pub mod simulated;
 mod verify;
+mod wall_time;
 mod window;
 
 #[cfg(all(test, loom))]
 mod pace_model;
 
 pub use appender::{Appender, Reservation};
-pub use copy::{Sink, copy_log, segment_length};
+pub use copy::{
+    ChunkMark, Continuation, CopiedLog, LogPlace, Sink, Wanted, continuation, copy_log, segment_length,
+};
+pub use cut::cut_at;
 pub use disk::{Disk, DiskFile, LockOutcome, SystemDisk, read_full, write_full};
 pub use failure::{FileFailure, failed};
 pub use folder::{RestoredFolder, identity_of, random_bits, segment_path};
@@ -70,3 +77,4 @@ pub use pin::{are_pinned, pin_files};
 pub use read_only::ReadOnlyDisk;
 pub use record::{LogStart, Payload, Record, Replay};
 pub use verify::{LogCheck, identify, lock_folder, tell_fault, verify_log};
+pub use wall_time::WallTime;

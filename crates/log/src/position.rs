@@ -62,8 +62,9 @@ impl Position {
         is_kept
     }
 
-    /// A segment to make another one of.
-    pub(crate) fn take_spare(&self) -> Option<u64> {
-        self.spares.lock().pop()
+    /// A segment to make another one of, unless somebody else wants those that there are.
+    pub(crate) fn take_spare(&self, is_wanted: impl FnOnce() -> bool) -> Option<u64> {
+        let mut spares = self.spares.lock();
+        if spares.is_empty() || is_wanted() { None } else { spares.pop() }
     }
 }

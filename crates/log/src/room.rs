@@ -7,7 +7,7 @@
 //! If there is too little, the flusher is asked for another segment. While the disk is full those who ask are refused; the next
 //! attempt is made for one who asks a while later.
 
-use crate::format::{CHUNK_HEADER_BYTES, SEGMENT_HEADER_BYTES, chunk_bytes, record_bytes};
+use crate::format::{CHUNK_HEADER_BYTES, SEGMENT_HEADER_BYTES, TIME_BYTES, chunk_bytes, record_bytes};
 use ankerdb_base::{Error, Result, SqlState};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,11 +20,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What a record with so much payload may need.
 pub(crate) fn record_cost(payload: usize) -> u64 {
-    chunk_bytes(record_bytes(payload)) + COVER_COST
+    chunk_bytes(record_bytes(payload) + TIME_BYTES) + COVER_COST
 }
 
 /// The part of it that is for a chunk without records, which says that the record's commit is covered.
-pub(crate) const COVER_COST: u64 = CHUNK_HEADER_BYTES as u64;
+pub(crate) const COVER_COST: u64 = (CHUNK_HEADER_BYTES + TIME_BYTES) as u64;
 
 /// What can be given of a segment with so many bytes left, with records of so much payload at most.
 pub(crate) fn usable(left: u64, record_bytes_max: usize) -> u64 {

@@ -5,10 +5,12 @@ use crate::failure::FileFailure;
 use crate::folder::{MakingSegment, ZEROED_AT_ONCE, remove_remnant, segment_path};
 use crate::format::{
     CHUNK_ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, ChunkPlace, DatabaseBits, SEGMENT_HEADER_BYTES,
-    SegmentHeader,
+    SegmentHeader, TIME_BYTES,
 };
+use crate::pin::are_pinned;
 use crate::position::Position;
 use crate::room::{empty_segment, usable};
+use crate::wall_time::WallTime;
 use ankerdb_base::Timestamp;
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -48,10 +50,10 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// Longest payload of a chunk that fits into the present segment, if any does.
+    /// Most bytes of records of a chunk that fits into the present segment, if any does.
     pub(crate) fn payload_max(&self) -> Option<usize> {
         let left = self.present.left() / CHUNK_ALIGNMENT * CHUNK_ALIGNMENT;
-        left.checked_sub(CHUNK_HEADER_BYTES as u64).map(|bytes| bytes as usize)
+        left.checked_sub((CHUNK_HEADER_BYTES + TIME_BYTES) as u64).map(|bytes| bytes as usize)
     }
 
     /// What can be given to records; see [`crate::room`].
@@ -61,13 +63,15 @@ impl Segments {
         usable(self.present.left(), longest) + ready.sum::<u64>()
     }
 
-    /// Writes and syncs a chunk. `bytes` begins with room for the header; the payload must fit.
+    /// Writes and syncs a chunk. `bytes` begins with room for the header; the records must fit. The time is later than everything that
+    /// `covered` covers, and earlier than any word of that being on disk.
     pub(crate) fn write(
         &mut self,
         bytes: &mut Vec<u8>,
         covered: Timestamp,
         records: u32,
     ) -> Result<(), FileFailure> {
+        bytes.extend_from_slice(&WallTime::now().0.to_le_bytes());
         let payload = &bytes[CHUNK_HEADER_BYTES..];
         let header = ChunkHeader {
             incarnation: self.incarnation,
@@ -77,6 +81,7 @@ impl Segments {
             payload_checksum: crc32c::crc32c(payload),
             records,
             is_end: false,
+            has_time: true,
         };
         bytes.resize(bytes.len().next_multiple_of(CHUNK_ALIGNMENT as usize), 0);
         assert!(bytes.len() as u64 <= self.present.left(), "room for the chunk was reserved");
@@ -98,6 +103,7 @@ impl Segments {
             payload_checksum: 0,
             records: 0,
             is_end: true,
+            has_time: false,
         };
         let mark = header.encode(&self.place());
         self.put(&mark)?;
@@ -137,7 +143,9 @@ impl Segments {
             Some(making) => making,
             None => {
                 let header = SegmentHeader { database: self.database, number, bytes: self.segment_bytes };
-                match position.take_spare() {
+                // One that a copier may want stays as it is, and if nobody can tell, too.
+                let is_wanted = || are_pinned(&*self.disk, &self.folder).unwrap_or(true);
+                match position.take_spare(is_wanted) {
                     Some(spare) => MakingSegment::recycle(&*self.disk, &self.folder, spare, header)?,
                     None => MakingSegment::begin(&*self.disk, &self.folder, header)?,
                 }

@@ -1,6 +1,8 @@
 //! What the engine's tests share: one small table, and a client that runs one statement after the other.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod bank;
+
 use ankerdb_engine::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -64,8 +64,8 @@ fn sessions_are_shown_with_what_they_do() {
     assert_eq!(own[..4], ["active", "tester", "ankerdb", "client backend"]);
     assert!(own[4].starts_with("SELECT state, usename"));
     assert_eq!(own[5..], ["NULL", "t", "t"]);
-    let name = "SELECT application_name, client_addr FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
-    assert_eq!(looker.run(name).text(), [["report", "127.0.0.1"]]);
+    let name = "SELECT application_name FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
+    assert_eq!(looker.run(name).cell(), "report");
     other.run("ROLLBACK");
     let started = format!("SELECT xact_start FROM pg_stat_activity WHERE pid = {}", other.process);
     assert_eq!(looker.run(&started).cell(), "NULL");

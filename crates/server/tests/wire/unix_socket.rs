@@ -16,6 +16,8 @@ fn the_catalog_tells_no_address() {
                  FROM pg_stat_activity WHERE pid = pg_backend_pid()";
     assert_eq!(over_tcp.run(shown).text(), [["f"; 6]]);
     assert_eq!(through_file.run(shown).text(), [["t"; 6]]);
+    let address = "SELECT client_addr FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+    assert_eq!(over_tcp.run(address).cell(), "127.0.0.1");
 }
 
 #[test]
