@@ -428,7 +428,7 @@ fn print_status(status: &StatusMessage) {
     }
 }
 
-/// The last audit in the background.
+/// The last audit beside the blocks.
 fn print_audit(status: &StatusMessage) {
     if let Some(AuditStatus { height, ended_at, took_ms, rows, differing }) = &status.audit {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -42,6 +42,9 @@ use tokio::sync::oneshot;
 /// The engine looks around this often even if the board has not changed.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
+/// While people wait for an audit it looks around more often for the end of that.
+const AUDIT_LOOK_AROUND: Duration = Duration::from_millis(20);
+
 /// How long to wait before a database that has failed is connected again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -149,7 +152,7 @@ pub(super) struct EngineSettings {
     pub(super) recovery: RecoveryClass,
     /// After how many blocks there is a checkpoint.
     pub(super) checkpoint_blocks: u64,
-    /// The pause between two audits in the background; nothing if there are none.
+    /// The pause between two audits in the background; nothing if there are only those that people want.
     pub(super) audit_pause: Option<Duration>,
     pub(super) keys: KeyPair,
     /// The other organizations, by their places.
@@ -176,6 +179,8 @@ pub(super) struct Engine {
     named: Vec<String>,
     /// The thread that compares rows for another member.
     donation: Option<JoinHandle<()>>,
+    /// People that wait for an audit, and since when.
+    asking: Vec<(Instant, oneshot::Sender<LedgerResult<FindingsMessage>>)>,
 }
 
 impl Engine {
@@ -195,6 +200,7 @@ impl Engine {
             avoided: BTreeMap::new(),
             named: Vec::new(),
             donation: None,
+            asking: Vec::new(),
         };
         (engine, inbox)
     }
@@ -233,7 +239,10 @@ impl Engine {
             self.answer_requests();
             match self.step() {
                 Ok(true) => {}
-                Ok(false) => drop(board.wait(version, LOOK_AROUND)),
+                Ok(false) => {
+                    let limit = if self.asking.is_empty() { LOOK_AROUND } else { AUDIT_LOOK_AROUND };
+                    board.wait(version, limit);
+                }
                 Err(error) => {
                     let state = format!("stopped by an error, tries again: {error}");
                     if board.read(|board| board.state != state) {
@@ -294,10 +303,8 @@ impl Engine {
             blocks: self.settings.checkpoint_blocks,
             open_snapshot: snapshot_opener(&self.settings.database)?,
         })?;
-        if let Some(pause) = self.settings.audit_pause {
-            let open_snapshot = snapshot_opener(&self.settings.database)?;
-            organization.keep_audits(AuditSettings { pause, open_snapshot });
-        }
+        let (pause, open_snapshot) = (self.settings.audit_pause, snapshot_opener(&self.settings.database)?);
+        organization.keep_audits(AuditSettings { pause, open_snapshot });
         let checkpoints = organization.checkpoints().map(|own| own.heights()).unwrap_or_default();
         let (chain, suspects) = (organization.chain().clone(), organization.suspects.clone());
         let (own_vote, system) = (organization.own_vote().cloned(), organization.system().to_owned());
@@ -340,16 +347,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells of audits in the background that have ended, and begins one that is due. Tables that differ are repaired before
-    /// anything else is done, as the configuration says.
+    /// Tells of audits beside the blocks that have ended, and begins one that is due or that people want. Tables of which one in
+    /// the background has found that they differ are repaired before anything else is done, as the configuration says.
     fn note_audits(&mut self) {
-        let board = self.board();
-        let report = match self.organization.as_mut().and_then(Organization::audit_in_background) {
+        let (board, is_wanted) = (self.board(), !self.asking.is_empty());
+        let audit = |organization: &mut Organization| organization.audit_in_background(is_wanted);
+        let report = match self.organization.as_mut().and_then(audit) {
             None => return,
-            Some(Err(error)) => return board.note_audit_failure(&error),
+            Some(Err(error)) => {
+                for (_, answer) in std::mem::take(&mut self.asking) {
+                    let _ = answer.send(Err(LedgerError::Missing(format!("no audit: {error}"))));
+                }
+                return board.note_audit_failure(&error);
+            }
             Some(Ok(report)) => report,
         };
-        let is_new = !report.differing.is_empty() && report.differing != self.named;
+        self.answer_audited(&report);
+        let is_new = report.is_scheduled && !report.differing.is_empty() && report.differing != self.named;
         if report.differing.is_empty() {
             self.named.clear();
         }
@@ -363,9 +377,20 @@ impl Engine {
             differing: report.differing.clone(),
         };
         board.note_audit(audit, finding);
-        let is_wanted = self.settings.recovery != RecoveryClass::None;
-        if let Some(organization) = self.organization.as_mut().filter(|_| is_wanted) {
+        let is_repaired = report.is_scheduled && self.settings.recovery != RecoveryClass::None;
+        if let Some(organization) = self.organization.as_mut().filter(|_| is_repaired) {
             organization.suspects = report.differing;
+        }
+    }
+
+    /// Tells people what an audit has found that began after they had asked.
+    fn answer_audited(&mut self, report: &AuditReport) {
+        let found = AuditFindings { differing: report.differing.clone(), has_repaired: false };
+        let (asked, later) =
+            std::mem::take(&mut self.asking).into_iter().partition(|(at, _)| *at <= report.begun);
+        self.asking = later;
+        for (_, answer) in asked {
+            let _ = answer.send(Ok(self.show_findings(report.height, &found)));
         }
     }
 
@@ -728,7 +753,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// Answers people that want an audit, or a repair by a class or that of the configuration.
+    /// Answers people that want a repair by a class or that of the configuration, or an audit where no blocks go on beside it.
     fn audit_for_people(
         &mut self,
         is_repair: bool,
@@ -743,7 +768,8 @@ impl Engine {
         let tried = self.replayed.take();
         let found = self.audit_and_repair(is_repair.then_some(class));
         self.replayed = if is_repair { None } else { tried };
-        Ok(self.show_findings(&found?))
+        let height = self.organization.as_ref().map_or(0, |own| own.chain().height);
+        Ok(self.show_findings(height, &found?))
     }
 
     /// Compares the rows that the database has now with those of another member, in a thread of its own: blocks go on
@@ -778,20 +804,29 @@ impl Engine {
         while let Ok(request) = self.requests.try_recv() {
             match request {
                 EngineRequest::Compare(others, answer) => self.donate(others, answer),
-                EngineRequest::Audit { is_repair, class, answer } => {
-                    let _ = answer.send(self.audit_for_people(is_repair, class));
+                EngineRequest::Audit { is_repair: false, answer, .. } => {
+                    self.asking.push((Instant::now(), answer));
                 }
+                EngineRequest::Audit { is_repair: true, class, answer } => {
+                    let _ = answer.send(self.audit_for_people(true, class));
+                }
+            }
+        }
+        // Without tables that are sound, as far as is known, no blocks go on that reading them here would hold up.
+        if !self.organization.as_ref().is_some_and(Organization::is_auditable) {
+            for (_, answer) in std::mem::take(&mut self.asking) {
+                let _ = answer.send(self.audit_for_people(false, None));
             }
         }
     }
 
-    fn show_findings(&self, found: &AuditFindings) -> FindingsMessage {
+    /// What an audit after the block of a height has found, for people.
+    fn show_findings(&self, height: u64, found: &AuditFindings) -> FindingsMessage {
         let Some(organization) = &self.organization else {
             let lines = vec!["its database is not connected; status says why".to_owned()];
             return FindingsMessage { lines, is_certified: false };
         };
-        let (height, system) = (organization.chain().height, organization.system());
-        let mut lines = Vec::new();
+        let (system, mut lines) = (organization.system(), Vec::new());
         if found.differing.is_empty() {
             lines.push(format!("the tables of {system} are what block {height} certifies"));
         } else {

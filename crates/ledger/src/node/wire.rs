@@ -390,7 +390,7 @@ pub struct StatusMessage {
     /// Why the last checkpoint was not made, or nothing.
     #[prost(string, tag = "16")]
     pub checkpoint_failure: String,
-    /// The last audit in the background since it was started.
+    /// The last audit beside the blocks since it was started.
     #[prost(message, optional, tag = "17")]
     pub audit: Option<AuditStatus>,
     /// What audits in the background have found, the last ones.
@@ -404,7 +404,7 @@ pub struct StatusMessage {
     pub explorer: String,
 }
 
-/// An audit in the background.
+/// An audit beside the blocks.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AuditStatus {
     /// After which block the tables were read.
