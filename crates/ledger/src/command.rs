@@ -423,6 +423,9 @@ fn print_status(status: &StatusMessage) {
     for (title, lines) in lists {
         lines.iter().for_each(|line| println!("{title}: {line}"));
     }
+    if !status.not_ordered.is_empty() {
+        println!("NOT ORDERED: {}", status.not_ordered);
+    }
     if !status.stuck.is_empty() {
         println!("NO PROGRESS: {}", status.stuck);
     }

@@ -402,6 +402,9 @@ pub struct StatusMessage {
     /// Where its explorer is read, or nothing; for its own people only.
     #[prost(string, tag = "20")]
     pub explorer: String,
+    /// Why no ordering server takes the transactions that wait for it, or nothing.
+    #[prost(string, tag = "21")]
+    pub not_ordered: String,
 }
 
 /// An audit beside the blocks.
