@@ -16,8 +16,6 @@ use std::time::{Duration, Instant};
 /// The block that loads the bank is the third one.
 const LOADED: u64 = 3;
 
-/// No audit but the one that is measured.
-
 fn number(at: usize, default: u64) -> u64 {
     std::env::args().nth(at).and_then(|text| text.parse().ok()).unwrap_or(default)
 }

@@ -361,7 +361,7 @@ fn blocks_go_on_while_an_audit_reads_and_it_compares_with_the_block_that_it_bega
         }
         // Which row it is another member says, and cannot lie about it.
         let (own, donor) = two(&mut demo, at);
-        let rows = own.differing_rows(donor).expect("a comparison");
+        let rows = own.differing_rows(donor).expect("a comparison").rows;
         let [row] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!((row.table.as_str(), row.key.as_str()), ("savings", "(8)"));
         // A block changes the row between finding and repair: the vote finds it, and what the next audit reads is certified.

@@ -1,5 +1,6 @@
-//! Disks that are full, those of ordering servers among them, and checkpoints in the middle of which a node is killed: nothing acknowledged is lost, no two members
-//! commit different blocks, what has happened is told, and a node goes on by itself when there is room again.
+//! Disks that are full, those of ordering servers among them, and checkpoints in the middle of which a node is killed: nothing
+//! acknowledged is lost, no two members commit different blocks, what has happened is told, and a process goes on by itself when
+//! there is room again.
 
 mod products;
 mod started;

@@ -10,15 +10,12 @@
 
 use super::board::Board;
 use super::call::RemoteProcess;
+use super::donor::{ComparisonCall, DonorPatience, RemoteDonor, answer_comparison};
 use super::log::log;
-use super::wire::{
-    AuditStatus, BlocksMessage, BlocksRequest, CompareRequest, DonationMessage, FindingsMessage,
-    ROWS_MESSAGE_BYTES_MAX,
-};
+use super::wire::{AuditStatus, FindingsMessage, ROWS_MESSAGE_BYTES_MAX};
 use crate::audit::{AuditReport, AuditSettings};
 use crate::change::TableStates;
 use crate::checkpoint::{CheckpointSettings, checkpoint_folder};
-use crate::comparison::{ComparedTables, Donation, compare_rows};
 use crate::consensus::{VoteCount, count_votes};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
@@ -26,7 +23,7 @@ use crate::member::address::{open_parallel_member, snapshot_opener};
 use crate::member::snapshot::MemberSnapshot;
 use crate::message::OrderedBlock;
 use crate::organization::{Decision, Organization};
-use crate::recovery::{DifferingRow, Donor, RecoveryClass, RecoveryReport};
+use crate::recovery::{DifferingRow, DifferingRows, Donor as _, RecoveryClass, RecoveryReport};
 use crate::signature::KeyPair;
 use crate::verify::CertifiedBlock;
 use std::collections::BTreeMap;
@@ -48,12 +45,6 @@ const AUDIT_LOOK_AROUND: Duration = Duration::from_millis(20);
 /// How long to wait before a database that has failed is connected again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a donor may take to compare its rows.
-const COMPARE_LIMIT: Duration = Duration::from_secs(300);
-
-/// How long blocks may take to come.
-const BLOCKS_LIMIT: Duration = Duration::from_secs(30);
-
 /// While a round has no quorum the tables are read again this often.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
 
@@ -67,7 +58,7 @@ const ROWS_SHOWN: usize = 8;
 /// What calls ask of the engine.
 pub(super) enum EngineRequest {
     /// Compare rows with those of another member.
-    Compare(ComparedTables, oneshot::Sender<LedgerResult<Donation>>),
+    Compare(ComparisonCall),
     /// Compare the tables with the ledger; and make them that, if it is a repair.
     Audit {
         /// Whether what differs is repaired.
@@ -100,47 +91,6 @@ impl EngineInbox {
     }
 }
 
-/// Another organization as a donor.
-struct RemoteDonor {
-    process: RemoteProcess,
-    runtime: Handle,
-    board: Arc<Board>,
-}
-
-impl RemoteDonor {
-    /// Calls the donor, unless the node stops meanwhile.
-    fn call<Q, A>(&self, method: &str, message: Q, limit: Duration) -> LedgerResult<A>
-    where
-        Q: prost::Message + 'static,
-        A: prost::Message + Default + 'static,
-    {
-        let mut changes = self.board.subscribe();
-        self.runtime.block_on(async {
-            let stopped = async { while !self.board.is_stopped() && changes.changed().await.is_ok() {} };
-            tokio::select! {
-                answer = self.process.call(method, message, limit) => answer,
-                () = stopped => Err(LedgerError::Missing("the node stops".into())),
-            }
-        })
-    }
-}
-
-impl Donor for RemoteDonor {
-    fn name(&self) -> String {
-        self.process.name.clone()
-    }
-
-    fn certified_blocks(&mut self, above: u64, to: u64) -> LedgerResult<Vec<CertifiedBlock>> {
-        let blocks: BlocksMessage = self.call("Blocks", BlocksRequest { above, to }, BLOCKS_LIMIT)?;
-        blocks.blocks.into_iter().map(|block| block.certified()).collect()
-    }
-
-    fn compare(&mut self, own: &ComparedTables) -> LedgerResult<Donation> {
-        let donation: DonationMessage = self.call("Compare", CompareRequest::of(own), COMPARE_LIMIT)?;
-        Ok(donation.donation())
-    }
-}
-
 /// What the engine needs to begin.
 pub(super) struct EngineSettings {
     pub(super) board: Arc<Board>,
@@ -158,6 +108,12 @@ pub(super) struct EngineSettings {
     /// The other organizations, by their places.
     pub(super) others: Vec<(usize, RemoteProcess)>,
     pub(super) runtime: Handle,
+}
+
+/// A thread that compares rows for another member.
+struct RunningDonation {
+    is_given_up: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
 }
 
 /// The engine of a node.
@@ -178,7 +134,7 @@ pub(super) struct Engine {
     /// Tables whose differing rows an audit has named, and that nobody repairs.
     named: Vec<String>,
     /// The thread that compares rows for another member.
-    donation: Option<JoinHandle<()>>,
+    donation: Option<RunningDonation>,
     /// People that wait for an audit, and since when.
     asking: Vec<(Instant, oneshot::Sender<LedgerResult<FindingsMessage>>)>,
 }
@@ -210,7 +166,7 @@ impl Engine {
     }
 
     fn donor(&self, process: RemoteProcess) -> RemoteDonor {
-        RemoteDonor { process, runtime: self.settings.runtime.clone(), board: self.board() }
+        RemoteDonor::new(process, self.settings.runtime.clone(), self.board())
     }
 
     /// Whether a member has failed as a donor, and is to be left alone for a while: one that stalls must not stop all.
@@ -427,12 +383,13 @@ impl Engine {
             self.is_recovering.store(false, Ordering::Release);
             match compared {
                 Ok(rows) => {
+                    let DifferingRows { count, rows } = rows;
                     let shown = rows.iter().take(ROWS_SHOWN);
                     let shown = shown.map(|row| {
                         let DifferingRow { table, key, is, certified } = row;
                         format!("; {table} {key} is {is}, certified is {certified}")
                     });
-                    return Ok(format!(": {} rows{}", rows.len(), shown.collect::<String>()));
+                    return Ok(format!(": {count} rows{}", shown.collect::<String>()));
                 }
                 Err(error) => reasons.push(error.to_string()),
             }
@@ -644,7 +601,10 @@ impl Engine {
         let (board, system) = (self.settings.board.clone(), organization.system().to_owned());
         board.update(|state| state.state = format!("executes blocks again in {system} ({class})"));
         // It drops tables, which cannot be as long as a snapshot is read.
-        drop(self.donation.take().map(JoinHandle::join));
+        if let Some(RunningDonation { is_given_up, thread }) = self.donation.take() {
+            is_given_up.store(true, Ordering::Relaxed);
+            let _ = thread.join();
+        }
         self.is_recovering.store(true, Ordering::Release);
         let replayed = organization.recover_by_replay(class, None);
         self.is_recovering.store(false, Ordering::Release);
@@ -774,20 +734,20 @@ impl Engine {
 
     /// Compares the rows that the database has now with those of another member, in a thread of its own: blocks go on
     /// meanwhile, or a network of which one member is repaired would have no quorum. One comparison at a time.
-    fn donate(&mut self, others: ComparedTables, answer: oneshot::Sender<LedgerResult<Donation>>) {
+    fn donate(&mut self, call: ComparisonCall) {
         let (mut snapshot, states) = match self.open_donation() {
             Ok(opened) => opened,
-            Err(error) => return drop(answer.send(Err(error))),
+            Err(error) => return call.refuse(error),
         };
-        self.donation = Some(std::thread::spawn(move || {
-            let height = snapshot.height();
-            let _ = answer.send(compare_rows(&mut snapshot, height, &states, &others));
-        }));
+        let (runtime, is_given_up) = (self.settings.runtime.clone(), Arc::new(AtomicBool::new(false)));
+        let patience = DonorPatience { runtime, is_given_up: is_given_up.clone() };
+        let thread = std::thread::spawn(move || answer_comparison(call, &mut snapshot, &states, &patience));
+        self.donation = Some(RunningDonation { is_given_up, thread });
     }
 
     fn open_donation(&self) -> LedgerResult<(MemberSnapshot, TableStates)> {
         let missing = |reason: &str| Err(LedgerError::Missing(reason.into()));
-        if self.donation.as_ref().is_some_and(|thread| !thread.is_finished()) {
+        if self.donation.as_ref().is_some_and(|donation| !donation.thread.is_finished()) {
             return missing("it compares rows for another member just now; ask another one");
         }
         let Some(organization) = self.organization.as_ref().filter(|own| own.is_sound()) else {
@@ -803,7 +763,7 @@ impl Engine {
     fn answer_requests(&mut self) {
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                EngineRequest::Compare(others, answer) => self.donate(others, answer),
+                EngineRequest::Compare(call) => self.donate(call),
                 EngineRequest::Audit { is_repair: false, answer, .. } => {
                     self.asking.push((Instant::now(), answer));
                 }
@@ -849,9 +809,7 @@ struct AuditFindings {
 fn show_report(report: &RecoveryReport, donor: &str) -> String {
     let mut text = format!(
         "repaired from \"{donor}\": {} rows read, {} differ and were written, {} blocks taken over",
-        report.rows,
-        report.repaired.len(),
-        report.adopted
+        report.rows, report.differing, report.adopted
     );
     for row in report.repaired.iter().take(ROWS_SHOWN) {
         text.push_str(&format!("; {} {} was {}, is {}", row.table, row.key, row.was, row.is));
