@@ -16,9 +16,6 @@ use std::time::{Duration, Instant};
 /// The block that loads the bank is the third one.
 const LOADED: u64 = 3;
 
-/// No audit but the one that is measured.
-const NEVER: Duration = Duration::from_secs(1 << 20);
-
 fn number(at: usize, default: u64) -> u64 {
     std::env::args().nth(at).and_then(|text| text.parse().ok()).unwrap_or(default)
 }
@@ -68,13 +65,13 @@ fn measure_audit(demo: &mut DemoNetwork, at: usize) -> LedgerResult<()> {
     demo.tamper(at, "UPDATE savings SET balance = balance + 1 WHERE customer = 7", false)?;
     let (name, open_snapshot) = (demo.servers[at].name(), demo.servers[at].snapshot_opener());
     let organization = &mut demo.network.organizations[at];
-    organization.keep_audits(AuditSettings { pause: Duration::ZERO, open_snapshot });
+    organization.keep_audits(AuditSettings { pause: Some(Duration::ZERO), open_snapshot });
     let started = Instant::now();
-    let mut ended = organization.audit_in_background();
+    let mut ended = organization.audit_in_background(false);
     let begun = started.elapsed();
     while ended.is_none() {
         std::thread::sleep(Duration::from_millis(1));
-        ended = organization.audit_in_background();
+        ended = organization.audit_in_background(false);
     }
     let Some(found) = ended else { return Ok(()) };
     let AuditReport { rows, took, differing, .. } = found?;
@@ -83,7 +80,7 @@ fn measure_audit(demo: &mut DemoNetwork, at: usize) -> LedgerResult<()> {
         took.as_secs_f64()
     );
     organization
-        .keep_audits(AuditSettings { pause: NEVER, open_snapshot: demo.servers[at].snapshot_opener() });
+        .keep_audits(AuditSettings { pause: None, open_snapshot: demo.servers[at].snapshot_opener() });
     Ok(())
 }
 

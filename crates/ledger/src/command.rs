@@ -423,12 +423,15 @@ fn print_status(status: &StatusMessage) {
     for (title, lines) in lists {
         lines.iter().for_each(|line| println!("{title}: {line}"));
     }
+    if !status.not_ordered.is_empty() {
+        println!("NOT ORDERED: {}", status.not_ordered);
+    }
     if !status.stuck.is_empty() {
         println!("NO PROGRESS: {}", status.stuck);
     }
 }
 
-/// The last audit in the background.
+/// The last audit beside the blocks.
 fn print_audit(status: &StatusMessage) {
     if let Some(AuditStatus { height, ended_at, took_ms, rows, differing }) = &status.audit {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -2,16 +2,19 @@
 //!
 //! ```text
 //! own tables ── read once ──> ranges that are not what its blocks have made of them, and the hashes of all rows
-//! own        ── hashes of all ranges, hashes of the rows of those that differ ──> donor
-//! donor      ── other ranges that differ from its own: named, to be asked again with their rows
-//!               none: the rows that differ, read by their keys ──────────────────> own
+//! own        ── hashes of all ranges ──────────────────────> donor, which begins a snapshot
+//! donor      ── the block of that, ranges that differ ─────> own
+//! own        ── hashes of the rows of some of these ranges > donor  ┐ again until all
+//! donor      ── rows that differ, some at a time ──────────> own    ┘ ranges were listed
 //! ```
 //! A member that has the donor's block and one row that it should not have sends the hashes of the rows of one range, and gets one
-//! row; the donor reads the rows of that range. A member that is blocks behind sends those of all ranges that the blocks between
-//! have touched, up to all. Rows that the own member has not are found in the donor's table by reading all of it.
+//! row; the donor reads the rows of that range ([`crate::donation`]). A member that is blocks behind, or whose tables were emptied,
+//! lists up to all ranges, as many at a time as [`ComparisonLimits`] say: no message and no memory is as long as a table's rows.
 //!
-//! Nothing here proves anything about a donor: what its rows add up to, [`with_donated_rows`] says, and the caller compares it with
-//! a state that is certified. Memory: keys and hashes of all own rows, of which most are never sent.
+//! Nothing is written before all has come. Meanwhile what the tables *would* add up to is followed row by row, so that it is known
+//! whether that is what a quorum has certified; the rows wait in memory, and those that are too many in a file.
+//!
+//! Memory: keys and hashes of all own rows, of which most are never sent.
 
 use crate::change::TableStates;
 use crate::definition::SharedTable;
@@ -20,15 +23,8 @@ use crate::hash::LedgerHash;
 use crate::member::RowSource;
 use crate::ranges::{HASH_RANGES, SecretSum, TableSums, hash_range};
 use crate::value::{Content, row_hash};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, sync_channel};
-
-/// A donor looks for up to so many rows by their keys, and reads the table for more.
-const KEYS_READ_MAX: usize = 20_000;
-
-/// A donor is asked this often with the ranges that it has named; then with all ranges of these tables.
-const NAMED_ROUNDS: usize = 2;
-const ROUNDS_MAX: usize = 6;
 
 /// Keys and hashes of rows.
 pub type RowHashes = Vec<(Vec<u8>, LedgerHash)>;
@@ -36,39 +32,60 @@ pub type RowHashes = Vec<(Vec<u8>, LedgerHash)>;
 /// Hash ranges of tables.
 pub type TableRanges = BTreeMap<String, BTreeSet<usize>>;
 
-/// What a member tells a donor of a table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ComparedTable {
-    /// The hashes of the fingerprints of all its ranges; none if it has not the table.
-    pub range_hashes: Vec<LedgerHash>,
-    /// The rows of ranges in which it differs, as far as it knows.
-    pub listed: BTreeMap<usize, RowHashes>,
+/// The hashes of the fingerprints of all hash ranges of each table that a member has.
+pub type RangeHashes = BTreeMap<String, Vec<LedgerHash>>;
+
+/// How much of a comparison is sent or kept at once, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct ComparisonLimits {
+    /// Keys and hashes of rows that a donor is told of at once, if it is more than one range.
+    pub listed: usize,
+    /// Rows that a donor sends at once, if it is more than one.
+    pub donated: usize,
+    /// Rows that wait in memory; others wait in a file.
+    pub kept: usize,
 }
 
-/// By the names of tables.
-pub type ComparedTables = BTreeMap<String, ComparedTable>;
+impl Default for ComparisonLimits {
+    fn default() -> ComparisonLimits {
+        ComparisonLimits { listed: 16 << 20, donated: 4 << 20, kept: 32 << 20 }
+    }
+}
 
-/// Rows of a table that a donor has and another member has differently.
+/// What a donor says first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ComparedRanges {
+    /// The block after which its tables are what it compares.
+    pub height: u64,
+    /// The ranges in which they are not what was said.
+    pub differing: TableRanges,
+}
+
+/// All rows that a member has in some hash ranges of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListedRows {
+    /// Of which table.
+    pub table: String,
+    /// By range.
+    pub ranges: BTreeMap<usize, RowHashes>,
+}
+
+/// Some rows of listed ranges that a donor has and another member has differently.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DonatedRows {
     /// Of which table.
     pub table: String,
-    /// Ranges in which the two differ and whose rows were not listed. If a table has some, no rows were compared.
-    pub unlisted: Vec<usize>,
     /// The keys of the rows that differ.
     pub keys: Vec<Vec<u8>>,
     /// The donor's rows with these keys; keys without a row are to be deleted.
     pub rows: Vec<Vec<Content>>,
 }
 
-/// What a donor answers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Donation {
-    /// The block after which its tables are what it compared.
-    pub height: u64,
-    /// By table.
-    pub tables: Vec<DonatedRows>,
-}
+/// What takes rows of a donor, some at a time.
+pub type DonationVisitor<'a> = dyn FnMut(DonatedRows) -> LedgerResult<()> + 'a;
+
+/// What tells a donor of listed rows, and gives those of its rows that differ.
+pub type DonorQuestion<'a> = dyn FnMut(ListedRows, &mut DonationVisitor<'_>) -> LedgerResult<()> + 'a;
 
 /// Rows that go from the thread that reads to the one that hashes at a time, and how many times that may wait there.
 const BATCH_ROWS: usize = 512;
@@ -137,6 +154,11 @@ pub struct OwnRows {
     pub count: usize,
 }
 
+/// The range hashes of states, to be told to a donor.
+pub fn range_hashes(states: &TableStates) -> RangeHashes {
+    states.sums.iter().map(|(name, sums)| (name.clone(), sums.range_hashes())).collect()
+}
+
 impl OwnRows {
     /// Reads all tables of these states, inside of a block.
     ///
@@ -160,215 +182,140 @@ impl OwnRows {
         Ok(own)
     }
 
-    fn rows(&self, table: &str, range: usize) -> &[(Vec<u8>, LedgerHash)] {
-        self.tables.get(table).and_then(|rows| rows.get(range)).map_or(&[][..], Vec::as_slice)
+    fn take_rows(&mut self, table: &str, range: usize) -> RowHashes {
+        let rows = self.tables.get_mut(table).and_then(|ranges| ranges.get_mut(range));
+        rows.map(std::mem::take).unwrap_or_default()
     }
 
-    fn compared(&self, states: &TableStates, listed: &TableRanges) -> ComparedTables {
-        let names: BTreeSet<&String> = states.tables.keys().chain(listed.keys()).collect();
-        let table = |name: &String| {
-            let ranges = listed.get(name).into_iter().flatten();
-            let listed = ranges.map(|range| (*range, self.rows(name, *range).to_vec())).collect();
-            let sums = states.sums.get(name);
-            ComparedTable { range_hashes: sums.map(TableSums::range_hashes).unwrap_or_default(), listed }
-        };
-        names.into_iter().map(|name| (name.clone(), table(name))).collect()
+    /// The ranges that differ from what the states say, and those in which the donor says that it differs from that.
+    fn listed(
+        &self,
+        tables: &BTreeMap<String, SharedTable>,
+        donor: &TableRanges,
+    ) -> LedgerResult<TableRanges> {
+        let mut listed = self.differing.clone();
+        for (table, ranges) in donor {
+            if !tables.contains_key(table) {
+                return Err(LedgerError::Malformed(format!("rows for \"{table}\", no shared table")));
+            }
+            if ranges.iter().any(|range| *range >= HASH_RANGES) {
+                return Err(LedgerError::Malformed(format!(
+                    "hash ranges of \"{table}\" are named that are none"
+                )));
+            }
+            listed.entry(table.clone()).or_default().extend(ranges);
+        }
+        Ok(listed)
     }
 
-    /// Compares them with a donor's, and says which ranges were listed for that: those that differ from what the states say,
-    /// and those in which the donor differs from that.
+    /// Compares them with a donor's, which has these `tables` and differs from the states in these ranges. Says what the tables
+    /// add up to with the donor's rows in the place of those that differ, which `take` gets. The ranges that are not
+    /// what the states say are added up anew; the others are what they say, as reading has shown.
     ///
     /// # Errors
-    /// What `compare` says; [`LedgerError::Malformed`] if the donor names what is no range or was listed, and
-    /// [`LedgerError::Missing`] if it goes on naming new ones.
+    /// What `ask` says; [`LedgerError::Malformed`] if the donor names what is no table or range, or gives rows that do not fit or
+    /// were not asked for; and that of `take`.
     pub fn compare(
-        &self,
+        &mut self,
         states: &TableStates,
-        compare: &mut dyn FnMut(&ComparedTables) -> LedgerResult<Donation>,
-    ) -> LedgerResult<(Donation, TableRanges)> {
-        let mut listed = self.differing.clone();
-        for round in 1..=ROUNDS_MAX {
-            let donated = compare(&self.compared(states, &listed))?;
-            let unlisted = donated.tables.iter().filter(|table| !table.unlisted.is_empty());
-            let mut is_complete = true;
-            for DonatedRows { table, unlisted, .. } in unlisted {
-                is_complete = false;
-                let ranges = listed.entry(table.clone()).or_default();
-                if unlisted.iter().any(|range| *range >= HASH_RANGES || ranges.contains(range)) {
-                    let reason = format!("hash ranges of \"{table}\" are named that are none or were listed");
-                    return Err(LedgerError::Malformed(reason));
+        tables: &BTreeMap<String, SharedTable>,
+        donor: &TableRanges,
+        limits: &ComparisonLimits,
+        ask: &mut DonorQuestion<'_>,
+        take: &mut DonationVisitor<'_>,
+    ) -> LedgerResult<TableStates> {
+        let mut found = states.clone();
+        let is_new = |table: &&SharedTable| !states.tables.contains_key(&table.name);
+        tables.values().filter(is_new).for_each(|table| found.define(table.clone()));
+        for (name, ranges) in self.listed(tables, donor)? {
+            let Some(table) = tables.get(&name) else { continue };
+            let sums = found.sums.entry(name.clone()).or_default();
+            let mut ranges = ranges.into_iter().peekable();
+            while ranges.peek().is_some() {
+                let listed = self.next_listed(&name, &mut ranges, limits.listed);
+                let differing = self.differing.get(&name);
+                let is_other = |range: &usize| differing.is_some_and(|differing| differing.contains(range));
+                for (range, rows) in listed.ranges.iter().filter(|(range, _)| is_other(range)) {
+                    sums.empty_range(*range);
+                    rows.iter().for_each(|(key, hash)| sums.add(key, hash));
                 }
-                match round <= NAMED_ROUNDS {
-                    true => ranges.extend(unlisted),
-                    false => ranges.extend(0..HASH_RANGES),
-                }
-            }
-            if is_complete {
-                return Ok((donated, listed));
+                let mut replaced = ReplacedRows::new(table, &listed, sums);
+                ask(listed, &mut |donated| {
+                    replaced.replace(&donated)?;
+                    take(donated)
+                })?;
             }
         }
-        Err(LedgerError::Missing("the donor's blocks come faster than rows are compared; try again".into()))
+        Ok(found)
+    }
+
+    /// The rows of the next ranges: as many as fit, and of one at least.
+    fn next_listed(
+        &mut self,
+        table: &str,
+        ranges: &mut std::iter::Peekable<impl Iterator<Item = usize>>,
+        limit: usize,
+    ) -> ListedRows {
+        let (mut listed, mut bytes) = (BTreeMap::new(), 0);
+        while let Some(range) = ranges.peek().copied() {
+            let rows = self.tables.get(table).and_then(|rows| rows.get(range)).map_or(&[][..], Vec::as_slice);
+            bytes += rows.iter().map(|(key, _)| key.len() + size_of::<LedgerHash>()).sum::<usize>();
+            if bytes > limit && !listed.is_empty() {
+                break;
+            }
+            listed.insert(range, self.take_rows(table, range));
+            ranges.next();
+        }
+        ListedRows { table: table.to_owned(), ranges: listed }
     }
 }
 
-/// Rows of a donor beside those that another member has listed.
-struct RowMatch<'a> {
+/// The rows of listed ranges as they become with a donor's, and what the table adds up to with them.
+struct ReplacedRows<'a> {
     table: &'a SharedTable,
-    listed: &'a BTreeMap<usize, RowHashes>,
-    /// Listed rows that the donor has not shown yet.
-    others: HashMap<&'a [u8], LedgerHash>,
-    sums: Vec<SecretSum>,
-    differing: Vec<(Vec<u8>, Vec<Content>)>,
+    ranges: BTreeSet<usize>,
+    rows: HashMap<Vec<u8>, LedgerHash>,
+    sums: &'a mut TableSums,
 }
 
-impl<'a> RowMatch<'a> {
-    fn new(table: &'a SharedTable, listed: &'a BTreeMap<usize, RowHashes>) -> RowMatch<'a> {
-        let others = listed.values().flatten().map(|(key, hash)| (&key[..], *hash)).collect();
-        RowMatch {
-            table,
-            listed,
-            others,
-            sums: vec![SecretSum::default(); HASH_RANGES],
-            differing: Vec::new(),
-        }
+impl<'a> ReplacedRows<'a> {
+    fn new(table: &'a SharedTable, listed: &ListedRows, sums: &'a mut TableSums) -> ReplacedRows<'a> {
+        let ranges = listed.ranges.keys().copied().collect();
+        ReplacedRows { table, ranges, rows: listed.ranges.values().flatten().cloned().collect(), sums }
     }
 
-    fn show(&mut self, row: Vec<Content>) {
-        let key = self.table.key_bytes(&row);
-        let range = hash_range(&key);
-        if !self.listed.contains_key(&range) {
-            return;
+    /// Puts rows in the place of those with these keys. A donor that sends a key again replaces its own row, as it does when the
+    /// rows are written.
+    fn replace(&mut self, donated: &DonatedRows) -> LedgerResult<()> {
+        let name = &self.table.name;
+        let not_asked = || LedgerError::Malformed(format!("rows for \"{name}\" that were not asked for"));
+        let keys: HashSet<&[u8]> = donated.keys.iter().map(Vec::as_slice).collect();
+        let is_listed = |key: &&Vec<u8>| self.ranges.contains(&hash_range(key));
+        if donated.table != *name
+            || keys.len() != donated.keys.len()
+            || !donated.keys.iter().all(|key| is_listed(&key))
+        {
+            return Err(not_asked());
         }
-        let hash = row_hash(&row);
-        self.sums[range].add(&hash);
-        if self.others.remove(&key[..]) != Some(hash) {
-            self.differing.push((key, row));
+        let mut rows: HashMap<Vec<u8>, LedgerHash> = HashMap::new();
+        for row in &donated.rows {
+            if row.len() != self.table.columns.len() {
+                return Err(LedgerError::Malformed(format!("a row for \"{name}\" has other columns")));
+            }
+            rows.insert(self.table.key_bytes(row), row_hash(row));
         }
-    }
-
-    /// Whether the rows that were shown are all of the listed ranges.
-    fn is_whole(&self, sums: &TableSums) -> bool {
-        self.listed.keys().all(|range| sums.secret_sum(*range) == self.sums[*range])
-    }
-
-    fn donated(self) -> DonatedRows {
-        let mut keys: Vec<Vec<u8>> = self.differing.iter().map(|(key, _)| key.clone()).collect();
-        keys.extend(self.others.keys().map(|key| key.to_vec()));
-        keys.sort();
-        let rows = self.differing.into_iter().map(|(_, row)| row).collect();
-        DonatedRows { table: self.table.name.clone(), keys, rows, ..DonatedRows::default() }
-    }
-}
-
-/// The rows of the listed ranges that a donor has differently. They are sought by the listed keys first: where the other member
-/// has none too few, that is all.
-fn compare_listed(
-    source: &mut dyn RowSource,
-    table: &SharedTable,
-    sums: &TableSums,
-    listed: &BTreeMap<usize, RowHashes>,
-) -> LedgerResult<DonatedRows> {
-    let keys: Vec<Vec<u8>> = listed.values().flatten().map(|(key, _)| key.clone()).collect();
-    if keys.len() <= KEYS_READ_MAX {
-        let mut found = RowMatch::new(table, listed);
-        source.read(table, &keys)?.into_iter().for_each(|row| found.show(row));
-        if found.is_whole(sums) {
-            return Ok(found.donated());
+        if rows.len() != donated.rows.len() || !rows.keys().all(|key| keys.contains(&key[..])) {
+            return Err(not_asked());
         }
-    }
-    let mut found = RowMatch::new(table, listed);
-    source.visit_rows(table, &mut |row| {
-        found.show(row);
+        for key in &donated.keys {
+            if let Some(hash) = self.rows.remove(key) {
+                self.sums.remove(key, &hash);
+            }
+        }
+        for (key, hash) in rows {
+            self.sums.add(&key, &hash);
+            self.rows.insert(key, hash);
+        }
         Ok(())
-    })?;
-    if !found.is_whole(sums) {
-        let reason =
-            format!("the donor's own rows of \"{}\" are not what its last block certifies", table.name);
-        return Err(LedgerError::Missing(reason));
     }
-    Ok(found.donated())
-}
-
-/// A donor's answer to another member, of a source with the rows of these states, which are those of a block.
-///
-/// # Errors
-/// [`LedgerError::Database`]; [`LedgerError::Missing`] if the source has other rows than the states say.
-pub fn compare_rows(
-    source: &mut dyn RowSource,
-    height: u64,
-    states: &TableStates,
-    others: &ComparedTables,
-) -> LedgerResult<Donation> {
-    let nothing = ComparedTable::default();
-    let mut donation = Donation { height, tables: Vec::new() };
-    for (name, sums) in &states.sums {
-        let other = others.get(name).unwrap_or(&nothing);
-        let is_equal = |(at, hash): (usize, &LedgerHash)| {
-            other.listed.contains_key(&at) || *hash == other.range_hashes.get(at).copied().unwrap_or_default()
-        };
-        let hashes = sums.range_hashes();
-        let unlisted = hashes.iter().enumerate().filter(|range| !is_equal(*range)).map(|(at, _)| at);
-        let unlisted = unlisted.collect();
-        donation.tables.push(DonatedRows { table: name.clone(), unlisted, ..DonatedRows::default() });
-    }
-    if donation.tables.iter().any(|table| !table.unlisted.is_empty()) {
-        return Ok(donation);
-    }
-    for donated in &mut donation.tables {
-        let listed = others.get(&donated.table).map(|other| &other.listed);
-        let pair = states.tables.get(&donated.table).zip(states.sums.get(&donated.table));
-        if let Some(((table, sums), listed)) = pair.zip(listed.filter(|listed| !listed.is_empty())) {
-            *donated = compare_listed(source, table, sums, listed)?;
-        }
-    }
-    Ok(donation)
-}
-
-/// What the tables add up to with a donor's rows in the place of those that differ. The ranges that were listed are added up
-/// anew, of own rows that were read and of the donor's; those that were not are what the states say, as reading has shown.
-///
-/// # Errors
-/// [`LedgerError::Malformed`] if the donation has a table that is none of these, rows that do not fit, or rows of ranges that
-/// were not listed.
-pub fn with_donated_rows(
-    states: &TableStates,
-    tables: &BTreeMap<String, SharedTable>,
-    own: &OwnRows,
-    listed: &TableRanges,
-    donation: &Donation,
-) -> LedgerResult<TableStates> {
-    let mut found = states.clone();
-    tables
-        .values()
-        .filter(|table| !states.tables.contains_key(&table.name))
-        .for_each(|table| found.define(table.clone()));
-    if let Some(other) = donation.tables.iter().find(|donated| !tables.contains_key(&donated.table)) {
-        return Err(LedgerError::Malformed(format!("rows for \"{}\", no shared table", other.table)));
-    }
-    for (name, table) in tables {
-        let (mut keys, mut rows) = (BTreeSet::new(), BTreeMap::new());
-        for donated in donation.tables.iter().filter(|donated| donated.table == *name) {
-            keys.extend(donated.keys.iter().map(Vec::as_slice));
-            for row in &donated.rows {
-                if row.len() != table.columns.len() {
-                    return Err(LedgerError::Malformed(format!("a row for \"{name}\" has other columns")));
-                }
-                rows.insert(table.key_bytes(row), row_hash(row));
-            }
-            let is_listed =
-                |key: &&[u8]| listed.get(name).is_some_and(|ranges| ranges.contains(&hash_range(key)));
-            let fits = donated.rows.len() == rows.len() && rows.keys().all(|key| keys.contains(&key[..]));
-            if !fits || !keys.iter().all(is_listed) {
-                return Err(LedgerError::Malformed(format!("rows for \"{name}\" that were not asked for")));
-            }
-        }
-        let sums = found.sums.entry(name.clone()).or_default();
-        for range in listed.get(name).into_iter().flatten() {
-            sums.empty_range(*range);
-            let kept = own.rows(name, *range).iter().filter(|(key, _)| !keys.contains(&key[..]));
-            kept.for_each(|(key, hash)| sums.add(key, hash));
-        }
-        rows.iter().for_each(|(key, hash)| sums.add(key, hash));
-    }
-    Ok(found)
 }

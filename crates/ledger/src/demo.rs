@@ -236,14 +236,13 @@ fn print_recovery(name: &str, report: &RecoveryReport) {
     }
     println!(
         "             {name} RECOVERED from the state of a consenting member: {} rows read, {} differ and were written",
-        report.rows,
-        report.repaired.len()
+        report.rows, report.differing
     );
     for row in report.repaired.iter().take(5) {
         println!("               {} {}: was {}, is {}", row.table, row.key, row.was, row.is);
     }
-    if report.repaired.len() > 5 {
-        println!("               and {} more", report.repaired.len() - 5);
+    if report.differing > 5 {
+        println!("               and {} more", report.differing - 5);
     }
 }
 

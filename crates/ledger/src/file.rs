@@ -171,7 +171,8 @@ fn refuse_damage(path: &Path, end: &FileEnd, network: &LedgerHash) -> LedgerResu
 /// What people can do about a full disk, behind what the system says about it.
 const FULL_DISK_ADVICE: &str = "; nothing was voted for or committed that is not in it: make room on its file system, and the organization goes on by itself";
 
-fn is_full(error: &std::io::Error) -> bool {
+/// Whether a file could not be written for want of room.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }

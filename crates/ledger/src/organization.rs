@@ -196,27 +196,35 @@ impl Organization {
         self.checkpoints.as_mut()
     }
 
-    /// Reads its tables in the background from now on.
+    /// Reads its tables beside the blocks from now on.
     pub fn keep_audits(&mut self, settings: AuditSettings) {
         self.audits = Some(Audits::new(settings));
     }
 
-    /// Its audits in the background, if there are some.
+    /// Its audits beside the blocks, if there are some.
     pub fn audits(&self) -> Option<&Audits> {
         self.audits.as_ref()
     }
 
-    /// What an audit in the background has found since the last call, if it has ended; otherwise begins one if one is due. For
+    /// What an audit in the background has found since the last call, if it has ended; otherwise begins one if one is due or
+    /// people want one. For
     /// the thread that executes blocks, between two of them or while one is open. While the tables are known not to be what
     /// the last block certifies there is nothing to find.
-    pub fn audit_in_background(&mut self) -> Option<LedgerResult<AuditReport>> {
-        let is_sound = self.is_sound() && self.chain.state.is_some();
+    pub fn audit_in_background(&mut self, is_wanted: bool) -> Option<LedgerResult<AuditReport>> {
+        let is_auditable = self.is_auditable();
         let audits = self.audits.as_mut()?;
         if let Some(ended) = audits.ended() {
             return Some(ended);
         }
-        let begun = if is_sound { audits.begin(self.chain.height, &self.states) } else { Ok(()) };
-        begun.err().map(Err)
+        if !is_auditable {
+            return None;
+        }
+        audits.begin(self.chain.height, &self.states, is_wanted).err().map(Err)
+    }
+
+    /// Whether an audit beside the blocks has something to compare the tables with.
+    pub fn is_auditable(&self) -> bool {
+        self.is_sound() && self.chain.state.is_some()
     }
 
     /// What the tables add up to after the last block.

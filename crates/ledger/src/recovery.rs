@@ -4,21 +4,26 @@
 //! The dissertation's *recovery from a state* overwrites the effect with that of a consenting member and has to trust it. Here
 //! the state is certified: what the own rows and the donor's add up to has to be the state in the header that has the quorum,
 //! before anything is written. So any donor will do, and one that lies is found. Own tables are read once; of the donor's only the
-//! hash ranges that differ ([`crate::comparison`]), and only rows that differ are touched.
+//! hash ranges that differ ([`crate::comparison`]), and only rows that differ are touched. However many these are, neither all of
+//! them nor a message with them are in memory.
 
 use crate::chain::{CheckedOrder, LedgerChain};
-use crate::change::{TableStates, show_key};
+use crate::change::{RowChange, TableStates, show_key};
 use crate::comparison::{
-    ComparedTables, DonatedRows, Donation, OwnRows, TableRanges, compare_rows, with_donated_rows,
+    ComparedRanges, ComparisonLimits, DonatedRows, DonationVisitor, ListedRows, OwnRows, RangeHashes,
+    range_hashes,
 };
 use crate::definition::SharedTable;
+use crate::donation::{compare_ranges, compare_rows};
 use crate::error::{LedgerError, LedgerResult};
 use crate::member::Member;
 use crate::organization::Organization;
 use crate::value::{Content, show_content};
 use crate::verify::{CertifiedBlock, visit_blocks};
-use std::collections::BTreeMap;
+use crate::waiting_rows::WaitingRows;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// How a member whose tables are not what the others have comes back: the six classes of Table 4.1, by what they need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,12 +118,23 @@ pub struct DifferingRow {
     pub certified: String,
 }
 
+/// The rows that are not what the ledger certifies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DifferingRows {
+    /// How many there are.
+    pub count: u64,
+    /// The first of them.
+    pub rows: Vec<DifferingRow>,
+}
+
 /// What a recovery has done.
 #[derive(Debug, Clone, Default)]
 pub struct RecoveryReport {
     /// Own rows that were read, or those that were loaded from a checkpoint.
     pub rows: usize,
-    /// Those that were not what they should be; after a full replay none are named.
+    /// How many were not what they should be; after a full replay this is not counted.
+    pub differing: u64,
+    /// The first of them.
     pub repaired: Vec<RepairedRow>,
     /// Blocks that were taken over.
     pub adopted: u64,
@@ -180,12 +196,21 @@ pub trait Donor {
     /// [`LedgerError::File`] or what its transport says.
     fn certified_blocks(&mut self, above: u64, to: u64) -> LedgerResult<Vec<CertifiedBlock>>;
 
-    /// Compares its rows with those of another member.
+    /// Begins to compare its rows as they are now with those of another member, and says in which ranges they differ.
+    ///
+    /// # Errors
+    /// [`LedgerError::Database`] or what its transport says.
+    fn begin_comparison(&mut self, own: &RangeHashes) -> LedgerResult<ComparedRanges>;
+
+    /// Gives the rows of listed ranges in which it differs as it was when the comparison began, some at a time.
     ///
     /// # Errors
     /// [`LedgerError::Database`] or what its transport says; [`LedgerError::Missing`] if its own rows are not what its last
-    /// block certifies.
-    fn compare(&mut self, own: &ComparedTables) -> LedgerResult<Donation>;
+    /// block certifies; and that of `take`.
+    fn compare(&mut self, listed: ListedRows, take: &mut DonationVisitor<'_>) -> LedgerResult<()>;
+
+    /// Nothing more will be compared.
+    fn end_comparison(&mut self);
 }
 
 impl Donor for Organization {
@@ -203,14 +228,25 @@ impl Donor for Organization {
     }
 
     /// A block that is open is rolled back: the rows are those after the last block.
-    fn compare(&mut self, own: &ComparedTables) -> LedgerResult<Donation> {
+    fn begin_comparison(&mut self, own: &RangeHashes) -> LedgerResult<ComparedRanges> {
         self.abandon();
         self.member.begin()?;
-        let compared = compare_rows(self.member.as_mut(), self.chain.height, &self.states, own);
-        self.member.rollback()?;
-        compared
+        Ok(compare_ranges(self.chain.height, &self.states, own))
+    }
+
+    fn compare(&mut self, listed: ListedRows, take: &mut DonationVisitor<'_>) -> LedgerResult<()> {
+        let limit = ComparisonLimits::default().donated;
+        compare_rows(self.member.as_mut(), &self.states, &listed, limit, take)
+    }
+
+    fn end_comparison(&mut self) {
+        // Where that fails the connection is gone, and the next statement says so.
+        let _ = self.member.rollback();
     }
 }
+
+/// Rows of a repair that a report names.
+const ROWS_NAMED_MAX: usize = 1000;
 
 /// Makes the rows of one table those of the donor, inside of an open block, and reads them again.
 fn repair_table(
@@ -220,16 +256,14 @@ fn repair_table(
     report: &mut RecoveryReport,
 ) -> LedgerResult<()> {
     let DonatedRows { keys, rows, .. } = donated;
-    if keys.is_empty() {
-        return Ok(());
-    }
     let (was, is) = (rows_by_key(table, &own.read(table, keys)?), rows_by_key(table, rows));
     own.repair(table, keys, rows)?;
     if rows_by_key(table, &own.read(table, keys)?) != is {
         let reason = format!("table \"{}\" has other rows than those that were just written", table.name);
         return Err(LedgerError::database(own.system(), reason));
     }
-    for key in keys {
+    report.differing += keys.len() as u64;
+    for key in keys.iter().take(ROWS_NAMED_MAX.saturating_sub(report.repaired.len())) {
         report.repaired.push(RepairedRow {
             table: table.name.clone(),
             key: show_key(key, Some(table)),
@@ -240,58 +274,85 @@ fn repair_table(
     Ok(())
 }
 
-/// Writes the rows of a donation, of which is known what they add up to, inside of an open block. Triggers of others that write
-/// more than these rows leave digests, and are found by them.
-fn write_donation(
+/// Writes rows of a donor, of which is known what they add up to, inside of an open block. Triggers of others that write more than
+/// these rows leave digests, and are found by them.
+fn write_donated(
     own: &mut dyn Member,
     tables: &BTreeMap<String, SharedTable>,
-    donation: &Donation,
+    waiting: &mut WaitingRows,
 ) -> LedgerResult<RecoveryReport> {
     // What was changed behind the ledger's back may have left digests.
     own.take_changes()?;
     let mut report = RecoveryReport::default();
-    for donated in &donation.tables {
-        if let Some(table) = tables.get(&donated.table) {
-            repair_table(own, table, donated, &mut report)?;
+    waiting.visit(tables, &mut |table, donated| {
+        repair_table(own, table, donated, &mut report)?;
+        let keys: HashSet<&[u8]> = donated.keys.iter().map(Vec::as_slice).collect();
+        let is_written = |change: &RowChange| change.table == table.name && keys.contains(&change.key[..]);
+        let changes = own.take_changes()?;
+        if let Some(other) = changes.iter().find(|change| !is_written(change)) {
+            let shown = other.show(tables.get(&other.table));
+            let reason = format!("while rows were repaired another one was changed: {shown}");
+            return Err(LedgerError::database(own.system(), reason));
         }
-    }
-    let is_written = |table: &str, key: &Vec<u8>| {
-        let mut tables = donation.tables.iter().filter(|donated| donated.table == table);
-        tables.any(|donated| donated.keys.binary_search(key).is_ok())
-    };
-    let changes = own.take_changes()?;
-    if let Some(other) = changes.iter().find(|change| !is_written(&change.table, &change.key)) {
-        let shown = other.show(tables.get(&other.table));
-        let reason = format!("while rows were repaired another one was changed: {shown}");
-        return Err(LedgerError::database(own.system(), reason));
-    }
+        Ok(())
+    })?;
     Ok(report)
 }
 
-/// A comparison with a donor: the own rows, the ranges that were listed, and what the donor has answered.
+/// A comparison with a donor: the donor's rows that differ, and what the tables add up to with them.
 struct ComparedRows {
-    own: OwnRows,
-    listed: TableRanges,
-    donation: Donation,
+    waiting: WaitingRows,
+    states: TableStates,
+    /// How many own rows were read.
+    read: usize,
 }
 
 impl ComparedRows {
-    /// What the tables add up to with the donor's rows, if that is what the last block of a chain certifies.
-    fn certified_states(
-        &self,
-        states: &TableStates,
-        chain: &LedgerChain,
-        donor: &str,
-    ) -> LedgerResult<TableStates> {
-        let ComparedRows { own, listed, donation } = self;
-        let found = with_donated_rows(states, &chain.tables, own, listed, donation)?;
-        if chain.state != Some(found.hash()) {
-            let (have, need) = (found.hash().short(), chain.state.unwrap_or_default().short());
-            let reason =
-                format!("the rows of {donor} add up to {have}, and block {} certifies {need}", chain.height);
-            return Err(LedgerError::Untrusted(reason));
+    /// Whether what the tables add up to with the donor's rows is what the last block of a chain certifies.
+    fn check_certified(&self, chain: &LedgerChain, donor: &str) -> LedgerResult<()> {
+        if chain.state == Some(self.states.hash()) {
+            return Ok(());
         }
-        Ok(found)
+        let (have, need) = (self.states.hash().short(), chain.state.unwrap_or_default().short());
+        let reason =
+            format!("the rows of {donor} add up to {have}, and block {} certifies {need}", chain.height);
+        Err(LedgerError::Untrusted(reason))
+    }
+}
+
+/// What a repair takes over: the blocks up to a donor's, the chain with them, and rows that add up to what it certifies.
+struct RepairPlan {
+    chain: LedgerChain,
+    missing: MissingBlocks,
+    compared: ComparedRows,
+}
+
+/// Own rows, read inside of a transaction that is open then, and what they should add up to.
+struct ReadRows {
+    own: OwnRows,
+    states: TableStates,
+}
+
+impl ReadRows {
+    /// Asks a donor for the rows that differ. It has the `tables` of its block.
+    fn compare(
+        mut self,
+        ranges: &ComparedRanges,
+        tables: &BTreeMap<String, SharedTable>,
+        donor: &mut dyn Donor,
+        path: &Path,
+    ) -> LedgerResult<ComparedRows> {
+        let limits = ComparisonLimits::default();
+        let mut waiting = WaitingRows::new(path, limits.kept);
+        let states = self.own.compare(
+            &self.states,
+            tables,
+            &ranges.differing,
+            &limits,
+            &mut |listed, take| donor.compare(listed, take),
+            &mut |donated| waiting.add(donated),
+        )?;
+        Ok(ComparedRows { waiting, states, read: self.own.count })
     }
 }
 
@@ -326,9 +387,9 @@ impl MissingBlocks {
 }
 
 impl Organization {
-    /// Compares its rows, those that an open block has changed included, with a donor's. Reads all of its own, inside of a
-    /// transaction that is open then: that of the block if there is one.
-    fn compare_with(&mut self, donor: &mut dyn Donor) -> LedgerResult<(TableStates, ComparedRows)> {
+    /// Reads all of its rows, those that an open block has changed included, inside of a transaction that is open then: that of
+    /// the block if there is one.
+    fn read_rows(&mut self) -> LedgerResult<ReadRows> {
         let states = match self.last_executed().filter(|_| self.has_open_block()) {
             Some(executed) => executed.states().clone(),
             None => self.states.clone(),
@@ -337,9 +398,12 @@ impl Organization {
             self.member.begin()?;
         }
         let own = OwnRows::read(self.member.as_mut(), &states)?;
-        let (mut donation, listed) = own.compare(&states, &mut |rows| donor.compare(rows))?;
-        donation.tables.iter_mut().for_each(|donated| donated.keys.sort());
-        Ok((states, ComparedRows { own, listed, donation }))
+        Ok(ReadRows { own, states })
+    }
+
+    /// Where rows of a donor wait.
+    fn waiting_path(&self) -> PathBuf {
+        self.path().with_extension("repair")
     }
 
     /// Takes back the transaction in which rows were read, where that is not the one of an open block.
@@ -357,33 +421,39 @@ impl Organization {
     /// # Errors
     /// [`LedgerError::Missing`] if the donor has another block, [`LedgerError::Untrusted`] if its rows do not add up;
     /// [`LedgerError::Database`], and what the donor says.
-    pub fn differing_rows(&mut self, donor: &mut dyn Donor) -> LedgerResult<Vec<DifferingRow>> {
+    pub fn differing_rows(&mut self, donor: &mut dyn Donor) -> LedgerResult<DifferingRows> {
         self.abandon();
         let found = self.find_differing_rows(donor);
+        donor.end_comparison();
         self.end_reading();
         found
     }
 
-    fn find_differing_rows(&mut self, donor: &mut dyn Donor) -> LedgerResult<Vec<DifferingRow>> {
-        let (states, compared) = self.compare_with(donor)?;
-        let donation = &compared.donation;
-        if donation.height != self.chain.height {
-            let (theirs, own) = (donation.height, self.chain.height);
+    fn find_differing_rows(&mut self, donor: &mut dyn Donor) -> LedgerResult<DifferingRows> {
+        let read = self.read_rows()?;
+        let ranges = donor.begin_comparison(&range_hashes(&read.states))?;
+        if ranges.height != self.chain.height {
+            let (theirs, own) = (ranges.height, self.chain.height);
             return Err(LedgerError::Missing(format!("{} has {theirs} blocks, and not {own}", donor.name())));
         }
-        compared.certified_states(&states, &self.chain, &donor.name())?;
-        let mut found = Vec::new();
-        for DonatedRows { table, keys, rows, .. } in &donation.tables {
-            let Some(table) = self.chain.tables.get(table).filter(|_| !keys.is_empty()) else { continue };
-            let (is, certified) =
-                (rows_by_key(table, &self.member.read(table, keys)?), rows_by_key(table, rows));
-            found.extend(keys.iter().map(|key| DifferingRow {
+        let mut compared = read.compare(&ranges, &self.chain.tables, donor, &self.waiting_path())?;
+        compared.check_certified(&self.chain, &donor.name())?;
+        let (mut found, member) = (DifferingRows::default(), self.member.as_mut());
+        compared.waiting.visit(&self.chain.tables, &mut |table, DonatedRows { keys, rows, .. }| {
+            found.count += keys.len() as u64;
+            let named = &keys[..keys.len().min(ROWS_NAMED_MAX.saturating_sub(found.rows.len()))];
+            if named.is_empty() {
+                return Ok(());
+            }
+            let (is, certified) = (rows_by_key(table, &member.read(table, named)?), rows_by_key(table, rows));
+            found.rows.extend(named.iter().map(|key| DifferingRow {
                 table: table.name.clone(),
                 key: show_key(key, Some(table)),
                 is: show_row(&is, key),
                 certified: show_row(&certified, key),
             }));
-        }
+            Ok(())
+        })?;
         Ok(found)
     }
 
@@ -397,30 +467,51 @@ impl Organization {
         self.audits.iter_mut().for_each(|audits| audits.give_up(false));
         self.gather_open_block()?;
         // Where the member was outvoted its own block is open, and most of its rows are what they should be.
-        let compared = self.compare_with(donor);
-        let (states, compared) = compared.inspect_err(|_| self.end_reading())?;
-        let fetched = self.fetch_donated_blocks(donor, &compared.donation);
-        let (chain, missing) = fetched.inspect_err(|_| self.end_reading())?;
-        if chain.state.is_none() {
+        let compared = self.compare_for_repair(donor);
+        donor.end_comparison();
+        let compared = compared.inspect_err(|_| self.end_reading())?;
+        let Some(plan) = compared else {
             self.end_reading();
             return Ok(RecoveryReport::default());
-        }
-        let new_tables = chain.tables.values().filter(|table| !self.chain.tables.contains_key(&table.name));
-        let new_tables: Vec<SharedTable> = new_tables.cloned().collect();
+        };
+        let new_tables = self.new_tables(&plan.chain);
         if !new_tables.is_empty() && self.has_open_block() {
             // Tables are made outside of a block, and without it the rows are others than those that were compared.
             self.abandon();
             return self.recover_from_state(donor);
         }
-        let certified = compared.certified_states(&states, &chain, &donor.name());
-        let certified = certified.inspect_err(|_| self.end_reading())?;
+        self.take_over(plan, &new_tables)
+    }
+
+    fn new_tables(&self, chain: &LedgerChain) -> Vec<SharedTable> {
+        let new = chain.tables.values().filter(|table| !self.chain.tables.contains_key(&table.name));
+        new.cloned().collect()
+    }
+
+    /// The chain at a donor's block, the blocks up to that, and its rows that differ, which add up to what it certifies. Nothing
+    /// without a block.
+    fn compare_for_repair(&mut self, donor: &mut dyn Donor) -> LedgerResult<Option<RepairPlan>> {
+        let read = self.read_rows()?;
+        let ranges = donor.begin_comparison(&range_hashes(&read.states))?;
+        let (chain, missing) = self.fetch_donated_blocks(donor, ranges.height)?;
+        if chain.state.is_none() {
+            return Ok(None);
+        }
+        let compared = read.compare(&ranges, &chain.tables, donor, &self.waiting_path())?;
+        compared.check_certified(&chain, &donor.name())?;
+        Ok(Some(RepairPlan { chain, missing, compared }))
+    }
+
+    /// Writes rows that are certified, and takes over blocks.
+    fn take_over(&mut self, plan: RepairPlan, new_tables: &[SharedTable]) -> LedgerResult<RecoveryReport> {
+        let RepairPlan { chain, missing, mut compared } = plan;
         if !new_tables.is_empty() {
             self.end_reading();
             new_tables.iter().try_for_each(|table| self.member.create_table(table))?;
             self.member.begin()?;
         }
         self.take_open_block();
-        let written = write_donation(self.member.as_mut(), &chain.tables, &compared.donation);
+        let written = write_donated(self.member.as_mut(), &chain.tables, &mut compared.waiting);
         let report = written.inspect_err(|_| drop(self.member.rollback()))?;
         self.is_behind = true;
         for (certified, checked) in &missing.0 {
@@ -428,26 +519,26 @@ impl Organization {
         }
         self.member.commit(self.chain.height)?;
         self.is_behind = false;
-        self.states = certified;
+        self.states = compared.states;
         self.suspects.clear();
         // Rows that changed while the tables were read would be found by the next vote on them; so they are found at once.
         self.audits.iter_mut().for_each(|audits| audits.hasten());
-        Ok(RecoveryReport { rows: compared.own.count, adopted: missing.0.len() as u64, ..report })
+        Ok(RecoveryReport { rows: compared.read, adopted: missing.0.len() as u64, ..report })
     }
 
     /// The blocks of a donor up to that of its rows, verified, and the chain with them.
     fn fetch_donated_blocks(
         &self,
         donor: &mut dyn Donor,
-        donation: &Donation,
+        height: u64,
     ) -> LedgerResult<(LedgerChain, MissingBlocks)> {
-        if donation.height < self.chain.height {
-            let reason = format!("{} has {} blocks only", donor.name(), donation.height);
+        if height < self.chain.height {
+            let reason = format!("{} has {height} blocks only", donor.name());
             return Err(LedgerError::Missing(reason));
         }
         let (mut chain, mut missing) = (self.chain.clone(), MissingBlocks::default());
-        missing.fetch(&mut chain, donor, donation.height)?;
-        if chain.height != donation.height {
+        missing.fetch(&mut chain, donor, height)?;
+        if chain.height != height {
             let reason = format!("{} has no block {} of those it names", donor.name(), chain.height + 1);
             return Err(LedgerError::Untrusted(reason));
         }

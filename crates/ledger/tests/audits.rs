@@ -12,6 +12,7 @@ use ankerdb_ledger::server::PrivateServer;
 use products::TestFolder;
 use smallbank::{SMALLBANK, assert_equal_members};
 use started::{ORGANIZATIONS, StartedNetwork, TABLE, ask, configure, connect, statement, submit};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -227,19 +228,100 @@ fn blocks_go_on_while_a_member_compares_its_rows_for_another_one_that_is_repaire
     network.end_and_compare_files();
 }
 
+/// What a command about an organization says, in a thread of its own.
+fn ask_meanwhile(network: &StartedNetwork, word: &str, name: &str) -> JoinHandle<(bool, String)> {
+    let folder = network.path(name);
+    let word = word.to_owned();
+    std::thread::spawn(move || {
+        let output = started::command(&[&word, folder.to_str().expect("UTF-8")]);
+        (output.status.success(), started::said(&output))
+    })
+}
+
+/// A network with two tables, of which one is locked and the other one written.
+fn start_with_note(name: &str, recovery: &str, audit_seconds: u32) -> Option<StartedNetwork> {
+    let mut network = StartedNetwork::found(name, 2)?;
+    for name in ORGANIZATIONS {
+        let settings =
+            format!("recovery = \"{recovery}\"\ncheckpoint_blocks = 0\naudit_seconds = {audit_seconds}");
+        configure(&network, name, &settings);
+    }
+    network.start_all();
+    let bank = network.client("bank");
+    submit(&bank, 1, TABLE);
+    submit(&bank, 2, "INSERT INTO account (id, balance) VALUES (1, 100)");
+    submit(&bank, 3, "CREATE SHARED TABLE note (id bigint PRIMARY KEY)");
+    network.wait_for_equal_heights();
+    Some(network)
+}
+
+#[test]
+fn blocks_go_on_while_an_audit_that_people_have_asked_for_reads() {
+    let Some(network) = start_with_note("asked-audit", "state", 0) else { return };
+    let bank = network.client("bank");
+    let mut numbers = 4..;
+    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
+        let [hold, release] = table_lock(network.servers[at].name());
+        // A repair reads the tables between two blocks: what holds up its reading holds up blocks, so this is seen here.
+        for (word, goes_on) in [("audit", true), ("repair", false)] {
+            let height = network.status(at).height;
+            let mut holder = connect(&network.servers[at]);
+            holder.run(hold).expect("a lock");
+            let asked = ask_meanwhile(&network, word, name);
+            // More than the engine needs to see that it is asked.
+            std::thread::sleep(Duration::from_secs(1));
+            let number = numbers.next().expect("numbers");
+            let insert = statement(&format!("INSERT INTO note (id) VALUES ({number})"));
+            let proposal = bank.sign(number, insert);
+            let done = bank.submit(number, &proposal, Some(name), Duration::from_secs(3));
+            assert_eq!(done.is_ok_and(|done| done.has_succeeded), goes_on, "{name} {word}");
+            assert!(!asked.is_finished(), "{name}: {word} has not waited for the lock");
+            assert_eq!(network.status(at).height, height + u64::from(goes_on), "{name} {word}");
+            holder.run(release).expect("the lock is gone");
+            let (is_certified, text) = asked.join().expect("it is answered");
+            if word == "audit" {
+                let line = format!("are what block {height} certifies");
+                assert!(is_certified && text.contains(&line), "{name}: {text}");
+            }
+            assert_eq!(network.wait_for_equal_heights(), height + 1);
+        }
+    }
+    network.end_and_compare_files();
+}
+
+#[test]
+fn people_are_not_answered_by_an_audit_that_began_before_they_asked_and_theirs_repairs_nothing() {
+    let Some(network) = start_with_note("asked-later", "none", 1) else { return };
+    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
+        let [hold, release] = table_lock(network.servers[at].name());
+        let mut holder = connect(&network.servers[at]);
+        holder.run(hold).expect("a lock");
+        // An audit by itself has begun, and waits for the lock.
+        std::thread::sleep(Duration::from_secs(3));
+        tamper(&network.servers[at], &["INSERT INTO note (id) VALUES (999)"]);
+        let asked = ask_meanwhile(&network, "audit", name);
+        std::thread::sleep(Duration::from_secs(1));
+        holder.run(release).expect("the lock is gone");
+        let (is_certified, text) = asked.join().expect("it is answered");
+        assert!(!is_certified && text.contains("were NOT what block 3 certifies: note"), "{name}: {text}");
+        let status = network.status(at);
+        assert!(status.repairs.is_empty(), "{name}: {status:?}");
+    }
+}
+
 /// Has an organization audit its tables once, beginning now.
 fn begin_audit(demo: &mut DemoNetwork, at: usize) {
     let open_snapshot = demo.servers[at].snapshot_opener();
     let organization = &mut demo.network.organizations[at];
-    organization.keep_audits(AuditSettings { pause: Duration::ZERO, open_snapshot });
-    assert!(organization.audit_in_background().is_none());
+    organization.keep_audits(AuditSettings { pause: Some(Duration::ZERO), open_snapshot });
+    assert!(organization.audit_in_background(false).is_none());
     assert!(organization.audits().is_some_and(|audits| audits.is_running()));
 }
 
 fn end_audit(demo: &mut DemoNetwork, at: usize) -> AuditReport {
     let deadline = Instant::now() + LIMIT;
     loop {
-        if let Some(ended) = demo.network.organizations[at].audit_in_background() {
+        if let Some(ended) = demo.network.organizations[at].audit_in_background(false) {
             return ended.expect("an audit");
         }
         assert!(Instant::now() < deadline, "the audit does not end");
@@ -279,7 +361,7 @@ fn blocks_go_on_while_an_audit_reads_and_it_compares_with_the_block_that_it_bega
         }
         // Which row it is another member says, and cannot lie about it.
         let (own, donor) = two(&mut demo, at);
-        let rows = own.differing_rows(donor).expect("a comparison");
+        let rows = own.differing_rows(donor).expect("a comparison").rows;
         let [row] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!((row.table.as_str(), row.key.as_str()), ("savings", "(8)"));
         // A block changes the row between finding and repair: the vote finds it, and what the next audit reads is certified.

@@ -1,17 +1,24 @@
-//! What is signed and hashed, byte for byte, as tests/golden/bytes.txt has it: a change of any of it is another format.
-//! LEDGER_GOLDEN=write makes the file anew.
+//! What is signed and hashed, byte for byte, as tests/golden/bytes.txt has it, and the file of a checkpoint, as
+//! tests/golden/checkpoint.txt has it: a change of any of it is another format. LEDGER_GOLDEN=write makes these anew.
 
+mod products;
 mod trade;
 
 use ankerdb_ledger::agreement::{Agreement, ChainedTransaction};
 use ankerdb_ledger::block::{BlockHeader, SuccessBits};
+use ankerdb_ledger::chain::LedgerChain;
 use ankerdb_ledger::change::{RowChange, TableStates, digest_hash};
+use ankerdb_ledger::checkpoint::{read_checkpoint, write_checkpoint};
 use ankerdb_ledger::definition::SharedTable;
+use ankerdb_ledger::error::LedgerResult;
 use ankerdb_ledger::hash::{LedgerHash, hex};
+use ankerdb_ledger::member::{RowSource, RowVisitor};
 use ankerdb_ledger::merkle;
 use ankerdb_ledger::message::{OrderedBlock, Proposal, ProposedStatement, Vote};
 use ankerdb_ledger::signature::{MessageKind, signed_bytes};
 use ankerdb_ledger::value::{Content, LedgerValue, encode_row, row_hash};
+use products::TestFolder;
+use std::collections::BTreeMap;
 use std::path::Path;
 use trade::{genesis, keys};
 
@@ -127,17 +134,97 @@ fn agreed() -> GoldenBytes {
     ]
 }
 
-#[test]
-fn signed_and_hashed_bytes_are_those_of_the_golden_file() {
-    let values = [hashed(), signed(), agreed()].concat();
-    let lines: String = values.iter().map(|(name, bytes)| format!("{name}\n{}\n\n", hex(bytes))).collect();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/bytes.txt");
+/// Compares lines with those of a golden file, and returns these.
+fn assert_golden(name: &str, lines: &str) -> String {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("LEDGER_GOLDEN").is_some_and(|wish| wish == "write") {
-        std::fs::write(&golden, &lines).expect("a file");
+        std::fs::write(&golden, lines).expect("a file");
     }
     let expected = std::fs::read_to_string(&golden).expect("the golden file");
     for (own, golden) in lines.lines().zip(expected.lines()) {
         assert_eq!(own, golden);
     }
     assert_eq!(lines.len(), expected.len());
+    expected
+}
+
+#[test]
+fn signed_and_hashed_bytes_are_those_of_the_golden_file() {
+    let values = [hashed(), signed(), agreed()].concat();
+    let lines: String = values.iter().map(|(name, bytes)| format!("{name}\n{}\n\n", hex(bytes))).collect();
+    assert_golden("bytes.txt", &lines);
+}
+
+/// Rows of tables, as a database has them.
+struct Tables(BTreeMap<&'static str, Vec<Vec<Content>>>);
+
+impl RowSource for Tables {
+    fn read(&mut self, table: &SharedTable, keys: &[Vec<u8>]) -> LedgerResult<Vec<Vec<Content>>> {
+        let rows = self.0[&table.name[..]].iter();
+        Ok(rows.filter(|row| keys.contains(&table.key_bytes(row))).cloned().collect())
+    }
+
+    fn visit_rows(&mut self, table: &SharedTable, show: &mut RowVisitor<'_>) -> LedgerResult<()> {
+        self.0[&table.name[..]].iter().cloned().try_for_each(show)
+    }
+}
+
+/// Two tables, one of them empty, after block 7.
+fn checkpointed() -> (LedgerChain, Tables) {
+    let notes = "CREATE SHARED TABLE notes (id bigint PRIMARY KEY, words text)";
+    let trades =
+        "CREATE SHARED TABLE trades (id bigint PRIMARY KEY, price numeric(12, 2) NOT NULL, proof bytea)";
+    let rows = vec![
+        vec![text("-1"), text("0.50"), Some(vec![0, 255])],
+        vec![text("2"), text("-12345678.90"), None],
+        vec![text("3"), text("7.00"), text("")],
+    ];
+    let mut states = TableStates::default();
+    for definition in [notes, trades] {
+        states.define(SharedTable::parse(definition).expect("a definition"));
+    }
+    let table = states.tables["trades"].clone();
+    let sums = states.sums.get_mut("trades").expect("it is defined");
+    rows.iter().for_each(|row| sums.add(&table.key_bytes(row), &row_hash(row)));
+    let mut chain = LedgerChain::new(genesis());
+    (chain.height, chain.head, chain.state) = (7, hash(7), Some(states.hash()));
+    chain.tables = states.tables;
+    (chain, Tables(BTreeMap::from([("notes", Vec::new()), ("trades", rows)])))
+}
+
+/// The file as its header and its records, one a line.
+fn lines_of_checkpoint(file: &[u8]) -> String {
+    let mut lines = format!("header\n{}\n\n", hex(&file[..120]));
+    let mut at = 120;
+    while at < file.len() {
+        let length = u32::from_be_bytes(file[at + 4..at + 8].try_into().expect("four bytes")) as usize;
+        let (header, payload) = file[at..at + 16 + length].split_at(16);
+        lines.push_str(&format!("record of kind {}\n{}\n{}\n\n", file[at], hex(header), hex(payload)));
+        at += 16 + length;
+    }
+    lines
+}
+
+#[test]
+fn the_file_of_a_checkpoint_is_that_of_the_golden_file_which_is_read_as_its_rows() {
+    let (folder, (chain, mut tables)) = (TestFolder::new("golden-checkpoint"), checkpointed());
+    let path = folder.path.join("000000000007.checkpoint");
+    let size = write_checkpoint(&path, &chain, &mut tables, &mut || Ok(())).expect("a checkpoint");
+    let file = std::fs::read(&path).expect("a file");
+    assert_eq!((size.rows, size.bytes), (3, file.len() as u64));
+    let golden = assert_golden("checkpoint.txt", &lines_of_checkpoint(&file));
+    // What is read is not what was just written, but what the golden file says.
+    let golden: String =
+        golden.lines().filter(|line| line.bytes().all(|byte| byte.is_ascii_hexdigit())).collect();
+    let byte = |at: usize| u8::from_str_radix(&golden[at..at + 2], 16).expect("hexadecimal");
+    let golden: Vec<u8> = (0..golden.len()).step_by(2).map(byte).collect();
+    std::fs::write(&path, golden).expect("a file");
+    let mut shown: BTreeMap<String, Vec<Vec<Content>>> = BTreeMap::new();
+    let (rows, states) = read_checkpoint(&path, &chain, &mut |table, rows| {
+        shown.entry(table.name.clone()).or_default().extend(rows);
+        Ok(())
+    })
+    .expect("the golden checkpoint");
+    assert_eq!((rows, Some(states.hash())), (3, chain.state));
+    assert_eq!(shown, BTreeMap::from([("trades".to_owned(), tables.0["trades"].clone())]));
 }

@@ -5,7 +5,7 @@ mod products;
 mod smallbank;
 
 use ankerdb_ledger::change::RowChange;
-use ankerdb_ledger::comparison::{ComparedTables, DonatedRows, Donation};
+use ankerdb_ledger::comparison::{ComparedRanges, DonatedRows, DonationVisitor, ListedRows, RangeHashes};
 use ankerdb_ledger::definition::SharedTable;
 use ankerdb_ledger::demo::DemoNetwork;
 use ankerdb_ledger::error::{LedgerError, LedgerResult};
@@ -165,7 +165,15 @@ fn a_donor_that_has_lost_rows_itself_says_so_and_the_next_one_is_asked() {
     assert_equal_members(&mut demo);
 }
 
-type Lie = fn(&mut Donation);
+/// What a liar changes in what it should say.
+#[derive(Clone, Copy)]
+enum Lie {
+    Ranges(fn(&mut ComparedRanges)),
+    /// The rows of each message; none are left out where there are some.
+    Rows(fn(&mut DonatedRows)),
+    /// Each message of rows is followed by another one.
+    More(fn(DonatedRows) -> DonatedRows),
+}
 
 /// A donor that says something else than it has.
 struct LyingDonor<'a> {
@@ -180,28 +188,68 @@ impl Donor for LyingDonor<'_> {
     fn certified_blocks(&mut self, above: u64, to: u64) -> LedgerResult<Vec<CertifiedBlock>> {
         self.honest.certified_blocks(above, to)
     }
-    fn compare(&mut self, own: &ComparedTables) -> LedgerResult<Donation> {
-        let mut donation = self.honest.compare(own)?;
-        (self.lie)(&mut donation);
-        Ok(donation)
+    fn begin_comparison(&mut self, own: &RangeHashes) -> LedgerResult<ComparedRanges> {
+        let mut compared = self.honest.begin_comparison(own)?;
+        if let Lie::Ranges(lie) = self.lie {
+            lie(&mut compared);
+        }
+        Ok(compared)
+    }
+    fn compare(&mut self, listed: ListedRows, take: &mut DonationVisitor<'_>) -> LedgerResult<()> {
+        let lie = self.lie;
+        self.honest.compare(listed, &mut |mut donated| {
+            let honest = donated.clone();
+            if let Lie::Rows(lie) = lie {
+                lie(&mut donated);
+            }
+            take(donated)?;
+            if let Lie::More(more) = lie { take(more(honest)) } else { Ok(()) }
+        })
+    }
+    fn end_comparison(&mut self) {
+        self.honest.end_comparison();
     }
 }
 
-fn savings(donation: &mut Donation) -> &mut DonatedRows {
-    donation.tables.iter_mut().find(|table| table.table == "savings").expect("a table")
+/// A row with other contents.
+fn other_row(mut donated: DonatedRows) -> DonatedRows {
+    donated.rows[0][1] = Some(b"7".to_vec());
+    donated
+}
+
+/// That the row is to be deleted.
+fn no_row(mut donated: DonatedRows) -> DonatedRows {
+    donated.rows.clear();
+    donated
 }
 
 #[test]
 fn whatever_a_donor_lies_about_is_found_before_anything_is_written() {
-    let lies: [(Lie, &str); 8] = [
-        (|donation| savings(donation).rows[0][1] = Some(b"7".to_vec()), "the rows of a liar add up to"),
-        (|donation| savings(donation).rows.clear(), "the rows of a liar add up to"),
-        (|donation| *savings(donation) = DonatedRows::default(), "no shared table"),
-        (|donation| donation.tables.clear(), "the rows of a liar add up to"),
-        (|donation| drop(savings(donation).rows[0].pop()), "a row for \"savings\" has other columns"),
-        (|donation| drop(savings(donation).keys.pop()), "rows for \"savings\" that were not asked for"),
-        (|donation| savings(donation).unlisted = vec![7, 5000], "hash ranges of \"savings\" are named that"),
-        (|donation| donation.height += 1, "a liar has no block"),
+    let lies: [(Lie, &str); 11] = [
+        (Lie::Rows(|donated| donated.rows[0][1] = Some(b"7".to_vec())), "the rows of a liar add up to"),
+        (Lie::Rows(|donated| donated.rows.clear()), "the rows of a liar add up to"),
+        // What is said last about a row counts, as it does when it is written.
+        (Lie::More(other_row), "the rows of a liar add up to"),
+        (Lie::More(no_row), "the rows of a liar add up to"),
+        (
+            Lie::Rows(|donated| donated.table = "checking".into()),
+            "rows for \"savings\" that were not asked for",
+        ),
+        (
+            Lie::Ranges(|compared| compared.differing.extend([(String::new(), BTreeSet::new())])),
+            "no shared table",
+        ),
+        (Lie::Rows(|donated| drop(donated.rows[0].pop())), "a row for \"savings\" has other columns"),
+        (Lie::Rows(|donated| drop(donated.keys.pop())), "rows for \"savings\" that were not asked for"),
+        (
+            Lie::Rows(|donated| donated.keys.push(b"elsewhere".into())),
+            "rows for \"savings\" that were not asked for",
+        ),
+        (
+            Lie::Ranges(|compared| compared.differing.entry("savings".into()).or_default().extend([5000])),
+            "hash ranges of \"savings\" are named that",
+        ),
+        (Lie::Ranges(|compared| compared.height += 1), "a liar has no block"),
     ];
     let folder = TestFolder::new("liar");
     let Some(mut demo) = SMALLBANK.start(&folder) else { return };

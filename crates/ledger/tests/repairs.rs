@@ -4,6 +4,7 @@ mod products;
 mod started;
 
 use started::{ORGANIZATIONS, StartedNetwork, TABLE, ask, configure, connect, submit};
+use std::process::Child;
 
 /// Executes a statement past the ledger, and removes the digests that triggers make of it.
 fn tamper(network: &StartedNetwork, at: usize, sql: &str) {
@@ -120,5 +121,72 @@ fn a_checkpoint_finds_what_no_vote_is_about_and_the_node_repairs_it() {
         assert!(text.contains("NO CHECKPOINT: the database's rows add up to"), "{text}");
         assert!(ask(&network, &["audit"], ORGANIZATIONS[at]).0);
     }
+    network.end_and_compare_files();
+}
+
+/// The most memory that a process has had since this was asked last, in mebibytes.
+fn peak_memory(process: Option<&Child>) -> u64 {
+    let folder = format!("/proc/{}", process.expect("it runs").id());
+    let status = std::fs::read_to_string(format!("{folder}/status")).expect("its status");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
+    let kibibytes = line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
+    std::fs::write(format!("{folder}/clear_refs"), "5").expect("the peak is forgotten");
+    kibibytes.expect("a number") >> 10
+}
+
+#[test]
+fn a_large_table_that_was_emptied_comes_back_without_all_of_it_in_the_memory_of_either_node() {
+    const TRANSACTIONS: u64 = 32;
+    const ROWS: u64 = 3800;
+    let Some(mut network) = StartedNetwork::found("emptied", 2) else { return };
+    for name in ORGANIZATIONS {
+        configure(&network, name, "recovery = \"state\"\ncheckpoint_blocks = 0\naudit_seconds = 0");
+    }
+    network.start_all();
+    let bank = network.client("bank");
+    submit(&bank, 1, "CREATE SHARED TABLE note (id bigint PRIMARY KEY, words text NOT NULL)");
+    // As much as goes into a transaction, in each: all rows have 116 mebibytes.
+    let words = "word ".repeat(200);
+    for number in 2..TRANSACTIONS + 2 {
+        let row = |id: u64| format!("({}, '{words}')", number * ROWS + id);
+        let rows: Vec<String> = (0..ROWS).map(row).collect();
+        let done = submit(&bank, number, &format!("INSERT INTO note (id, words) VALUES {}", rows.join(", ")));
+        assert!(done.has_succeeded, "{done:?}");
+    }
+    network.wait_for_equal_heights();
+    // Blocks are in the memory of nodes that have made them.
+    for at in 0..3 {
+        network.kill(at);
+        network.start_process(at);
+    }
+    network.wait_for_equal_heights();
+    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
+        for other in 0..3 {
+            network.wait_for(other, "at work", |status| {
+                status.state.starts_with("works with")
+                    && status.members.iter().all(|member| member.is_reached)
+            });
+        }
+        let empty = match name {
+            "postgresql" => {
+                "ALTER TABLE note DISABLE TRIGGER ledger_no_truncate; TRUNCATE note; ALTER TABLE note ENABLE ALWAYS TRIGGER ledger_no_truncate"
+            }
+            _ => "TRUNCATE TABLE note",
+        };
+        connect(&network.servers[at]).run(empty).expect("it is emptied");
+        for process in &network.processes[..3] {
+            peak_memory(process.as_ref());
+        }
+        let before: Vec<u64> = (0..3).map(|at| peak_memory(network.processes[at].as_ref())).collect();
+        let (is_repaired, said) = ask(&network, &["repair"], name);
+        let count = format!("{} differ and were written", TRANSACTIONS * ROWS);
+        assert!(is_repaired && said.contains(&count), "{said}");
+        let after = (0..3).map(|at| peak_memory(network.processes[at].as_ref()));
+        let more: Vec<u64> =
+            after.zip(&before).map(|(after, before)| after.saturating_sub(*before)).collect();
+        println!("{name} was emptied: {more:?} mebibytes more");
+        assert!(more.iter().all(|more| *more < 80), "{name}: {more:?}");
+    }
+    (0..3).for_each(|at| assert!(ask(&network, &["audit"], ORGANIZATIONS[at]).0));
     network.end_and_compare_files();
 }

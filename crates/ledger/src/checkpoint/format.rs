@@ -19,8 +19,7 @@ use crate::change::TableStates;
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
-use crate::member::RowSource as _;
-use crate::member::snapshot::MemberSnapshot;
+use crate::member::RowSource;
 use crate::ranges::TableSums;
 use crate::value::{Content, decode_row, encode_row, row_hash};
 use std::fs::File;
@@ -101,14 +100,14 @@ impl RecordWriter<'_> {
     fn put_table(
         &mut self,
         table: &SharedTable,
-        snapshot: &mut MemberSnapshot,
+        source: &mut dyn RowSource,
         check: &mut dyn FnMut() -> LedgerResult<()>,
     ) -> LedgerResult<(u64, TableSums)> {
         let name = CanonicalWriter::default().bytes(table.name.as_bytes()).fixed(&table.hash().0).finish();
         self.put(TABLE, &name)?;
         let (mut count, mut sums) = (0, TableSums::default());
         let (mut rows, mut bytes) = (Vec::new(), 0);
-        snapshot.visit_rows(table, &mut |row| {
+        source.visit_rows(table, &mut |row| {
             check()?;
             sums.add(&table.key_bytes(&row), &row_hash(&row));
             count += 1;
@@ -141,7 +140,7 @@ fn list(rows: &[Vec<u8>]) -> Vec<u8> {
     writer.finish()
 }
 
-/// Writes all tables of a snapshot, which is one after the last block of `position`, into a new file, and syncs it. `check` is
+/// Writes all tables of a source, a snapshot after the last block of `position`, into a new file, and syncs it. `check` is
 /// asked at each row whether to go on. Reads all rows; a mebibyte of them is in memory.
 ///
 /// # Errors
@@ -150,7 +149,7 @@ fn list(rows: &[Vec<u8>]) -> Vec<u8> {
 pub fn write_checkpoint(
     path: &Path,
     position: &LedgerChain,
-    snapshot: &mut MemberSnapshot,
+    source: &mut dyn RowSource,
     check: &mut dyn FnMut() -> LedgerResult<()>,
 ) -> LedgerResult<CheckpointSize> {
     let file = File::create(path).map_err(|error| LedgerError::file(path, error))?;
@@ -159,7 +158,7 @@ pub fn write_checkpoint(
     writer.write(&header(position))?;
     let (mut states, mut rows) = (TableStates::default(), 0);
     for table in position.tables.values() {
-        let (count, sums) = writer.put_table(table, snapshot, check)?;
+        let (count, sums) = writer.put_table(table, source, check)?;
         states.tables.insert(table.name.clone(), table.clone());
         states.sums.insert(table.name.clone(), sums);
         rows += count;

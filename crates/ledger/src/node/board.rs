@@ -73,6 +73,8 @@ pub(super) struct BoardState {
     pub(super) state: String,
     pub(super) suspects: Vec<String>,
     pub(super) stuck: String,
+    /// Why no ordering server takes the proposals that wait for it, or nothing.
+    pub(super) not_ordered: String,
     pub(super) checkpoints: Vec<u64>,
     pub(super) checkpoint_failure: String,
     audit: Option<AuditStatus>,
@@ -136,6 +138,7 @@ impl Board {
             state: "starts".to_owned(),
             suspects: Vec::new(),
             stuck: String::new(),
+            not_ordered: String::new(),
             checkpoints: Vec::new(),
             checkpoint_failure: String::new(),
             audit: None,
@@ -288,6 +291,16 @@ impl Board {
                 state.evidence.push(kept);
             }
         });
+    }
+
+    /// Notes why no ordering server takes proposals, or that one does.
+    pub(super) fn note_not_ordered(&self, reason: String) {
+        if self.read(|state| state.not_ordered != reason) {
+            if !reason.is_empty() {
+                log(format_args!("no ordering server takes transactions: {reason}"));
+            }
+            self.update(|state| state.not_ordered = reason);
+        }
     }
 
     /// Notes a message that was refused, for people.
@@ -461,6 +474,7 @@ impl Board {
                 evidence: state.evidence.clone(),
                 repairs: state.repairs.iter().cloned().collect(),
                 stuck: state.stuck.clone(),
+                not_ordered: state.not_ordered.clone(),
                 refused: state.refused.iter().cloned().collect(),
                 policies: state.policies(),
                 constraints: state.constraints.iter().filter(|_| is_own).cloned().collect(),

@@ -3,10 +3,14 @@
 use super::directory::{Directory, Party};
 use super::wire::BLOCK_MESSAGE_BYTES_MAX;
 use crate::error::{LedgerError, LedgerResult};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tonic::Code;
+use tokio::sync::mpsc;
 use tonic::codegen::http::uri::PathAndQuery;
+use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::Channel;
+use tonic::{Code, Streaming};
 use tonic_prost::ProstCodec;
 
 /// Another process.
@@ -55,15 +59,79 @@ impl RemoteProcess {
             client.ready().await.map_err(|error| failed(explain(&error)))?;
             let codec = ProstCodec::<Q, A>::default();
             let answer = client.unary(tonic::Request::new(message), path, codec).await;
-            answer.map(tonic::Response::into_inner).map_err(|status| match status.code() {
-                Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::OutOfRange => {
-                    LedgerError::Refused(format!("\"{}\" has refused: {}", self.name, status.message()))
-                }
-                _ => failed(say(&status)),
-            })
+            answer.map(tonic::Response::into_inner).map_err(|status| self.error_of(&status))
         };
         let late = || failed(format!("{method} was not answered in {} s", limit.as_secs_f64()));
         tokio::time::timeout(limit, work).await.map_err(|_| late())?
+    }
+}
+
+/// Messages as they come through a channel.
+struct MessageStream<Q>(mpsc::Receiver<Q>);
+
+impl<Q> Stream for MessageStream<Q> {
+    type Item = Q;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Q>> {
+        self.0.poll_recv(context)
+    }
+}
+
+impl RemoteProcess {
+    /// An error that this process has answered with.
+    fn error_of(&self, status: &tonic::Status) -> LedgerError {
+        match status.code() {
+            Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::OutOfRange => {
+                LedgerError::Refused(format!("\"{}\" has refused: {}", self.name, status.message()))
+            }
+            _ => LedgerError::Process { name: self.name.clone(), message: say(status) },
+        }
+    }
+
+    /// Begins a conversation by a method: messages go out as they come through the channel.
+    ///
+    /// # Errors
+    /// Those of [`RemoteProcess::call`].
+    pub async fn converse<Q, A>(
+        &self,
+        method: &str,
+        messages: mpsc::Receiver<Q>,
+    ) -> LedgerResult<Conversation<A>>
+    where
+        Q: prost::Message + Send + Sync + 'static,
+        A: prost::Message + Default + Send + Sync + 'static,
+    {
+        let failed = |message: String| LedgerError::Process { name: self.name.clone(), message };
+        let path = PathAndQuery::from_maybe_shared(format!("{}/{method}", self.service))
+            .map_err(|error| failed(error.to_string()))?;
+        let mut client =
+            tonic::client::Grpc::new(self.channel.clone()).max_decoding_message_size(self.answer_bytes_max);
+        client.ready().await.map_err(|error| failed(explain(&error)))?;
+        let (messages, codec) = (tonic::Request::new(MessageStream(messages)), ProstCodec::<Q, A>::default());
+        let answers = client.streaming(messages, path, codec).await;
+        let answers = answers.map_err(|status| self.error_of(&status))?.into_inner();
+        Ok(Conversation { process: self.clone(), answers })
+    }
+}
+
+/// What another process answers in a conversation.
+pub struct Conversation<A> {
+    process: RemoteProcess,
+    answers: Streaming<A>,
+}
+
+impl<A> Conversation<A> {
+    /// The next answer.
+    ///
+    /// # Errors
+    /// Those of [`RemoteProcess::call`], also if there is no more.
+    pub async fn answer(&mut self) -> LedgerResult<A> {
+        let answer = self.answers.message().await.map_err(|status| self.process.error_of(&status))?;
+        let ended = || LedgerError::Process {
+            name: self.process.name.clone(),
+            message: "it has ended the conversation".to_owned(),
+        };
+        answer.ok_or_else(ended)
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) const CONSTRAINTS_HELP: &str = "
 # recovery = \"state\"                  # none, full-replay, partial-replay, optimized-full-replay, optimized-partial-replay
 # checkpoint_blocks = 1000
 #
-# How long it waits between two audits in the background, which read all its shared tables (0: there are none):
+# How long it waits between two audits in the background, which read all its shared tables (0: only when it is asked to):
 # audit_seconds = 300
 #
 # Where a browser reads blocks, members, checkpoints and audits, without a password; without it nowhere:
@@ -244,7 +244,7 @@ impl NodeFolder {
         self.config.checkpoint_blocks.unwrap_or(CHECKPOINT_BLOCKS_DEFAULT)
     }
 
-    /// The pause between two audits in the background; nothing if there are none.
+    /// The pause between two audits in the background; nothing if there are only those that people want.
     ///
     /// # Errors
     /// [`LedgerError::File`] for a pause of more than a year.

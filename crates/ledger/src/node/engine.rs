@@ -10,15 +10,12 @@
 
 use super::board::Board;
 use super::call::RemoteProcess;
+use super::donor::{ComparisonCall, DonorPatience, RemoteDonor, answer_comparison};
 use super::log::log;
-use super::wire::{
-    AuditStatus, BlocksMessage, BlocksRequest, CompareRequest, DonationMessage, FindingsMessage,
-    ROWS_MESSAGE_BYTES_MAX,
-};
+use super::wire::{AuditStatus, FindingsMessage, ROWS_MESSAGE_BYTES_MAX};
 use crate::audit::{AuditReport, AuditSettings};
 use crate::change::TableStates;
 use crate::checkpoint::{CheckpointSettings, checkpoint_folder};
-use crate::comparison::{ComparedTables, Donation, compare_rows};
 use crate::consensus::{VoteCount, count_votes};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
@@ -26,7 +23,7 @@ use crate::member::address::{open_parallel_member, snapshot_opener};
 use crate::member::snapshot::MemberSnapshot;
 use crate::message::OrderedBlock;
 use crate::organization::{Decision, Organization};
-use crate::recovery::{DifferingRow, Donor, RecoveryClass, RecoveryReport};
+use crate::recovery::{DifferingRow, DifferingRows, Donor as _, RecoveryClass, RecoveryReport};
 use crate::signature::KeyPair;
 use crate::verify::CertifiedBlock;
 use std::collections::BTreeMap;
@@ -42,14 +39,11 @@ use tokio::sync::oneshot;
 /// The engine looks around this often even if the board has not changed.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
+/// While people wait for an audit it looks around more often for the end of that.
+const AUDIT_LOOK_AROUND: Duration = Duration::from_millis(20);
+
 /// How long to wait before a database that has failed is connected again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
-
-/// How long a donor may take to compare its rows.
-const COMPARE_LIMIT: Duration = Duration::from_secs(300);
-
-/// How long blocks may take to come.
-const BLOCKS_LIMIT: Duration = Duration::from_secs(30);
 
 /// While a round has no quorum the tables are read again this often.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
@@ -64,7 +58,7 @@ const ROWS_SHOWN: usize = 8;
 /// What calls ask of the engine.
 pub(super) enum EngineRequest {
     /// Compare rows with those of another member.
-    Compare(ComparedTables, oneshot::Sender<LedgerResult<Donation>>),
+    Compare(ComparisonCall),
     /// Compare the tables with the ledger; and make them that, if it is a repair.
     Audit {
         /// Whether what differs is repaired.
@@ -97,47 +91,6 @@ impl EngineInbox {
     }
 }
 
-/// Another organization as a donor.
-struct RemoteDonor {
-    process: RemoteProcess,
-    runtime: Handle,
-    board: Arc<Board>,
-}
-
-impl RemoteDonor {
-    /// Calls the donor, unless the node stops meanwhile.
-    fn call<Q, A>(&self, method: &str, message: Q, limit: Duration) -> LedgerResult<A>
-    where
-        Q: prost::Message + 'static,
-        A: prost::Message + Default + 'static,
-    {
-        let mut changes = self.board.subscribe();
-        self.runtime.block_on(async {
-            let stopped = async { while !self.board.is_stopped() && changes.changed().await.is_ok() {} };
-            tokio::select! {
-                answer = self.process.call(method, message, limit) => answer,
-                () = stopped => Err(LedgerError::Missing("the node stops".into())),
-            }
-        })
-    }
-}
-
-impl Donor for RemoteDonor {
-    fn name(&self) -> String {
-        self.process.name.clone()
-    }
-
-    fn certified_blocks(&mut self, above: u64, to: u64) -> LedgerResult<Vec<CertifiedBlock>> {
-        let blocks: BlocksMessage = self.call("Blocks", BlocksRequest { above, to }, BLOCKS_LIMIT)?;
-        blocks.blocks.into_iter().map(|block| block.certified()).collect()
-    }
-
-    fn compare(&mut self, own: &ComparedTables) -> LedgerResult<Donation> {
-        let donation: DonationMessage = self.call("Compare", CompareRequest::of(own), COMPARE_LIMIT)?;
-        Ok(donation.donation())
-    }
-}
-
 /// What the engine needs to begin.
 pub(super) struct EngineSettings {
     pub(super) board: Arc<Board>,
@@ -149,12 +102,18 @@ pub(super) struct EngineSettings {
     pub(super) recovery: RecoveryClass,
     /// After how many blocks there is a checkpoint.
     pub(super) checkpoint_blocks: u64,
-    /// The pause between two audits in the background; nothing if there are none.
+    /// The pause between two audits in the background; nothing if there are only those that people want.
     pub(super) audit_pause: Option<Duration>,
     pub(super) keys: KeyPair,
     /// The other organizations, by their places.
     pub(super) others: Vec<(usize, RemoteProcess)>,
     pub(super) runtime: Handle,
+}
+
+/// A thread that compares rows for another member.
+struct RunningDonation {
+    is_given_up: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
 }
 
 /// The engine of a node.
@@ -175,7 +134,9 @@ pub(super) struct Engine {
     /// Tables whose differing rows an audit has named, and that nobody repairs.
     named: Vec<String>,
     /// The thread that compares rows for another member.
-    donation: Option<JoinHandle<()>>,
+    donation: Option<RunningDonation>,
+    /// People that wait for an audit, and since when.
+    asking: Vec<(Instant, oneshot::Sender<LedgerResult<FindingsMessage>>)>,
 }
 
 impl Engine {
@@ -195,6 +156,7 @@ impl Engine {
             avoided: BTreeMap::new(),
             named: Vec::new(),
             donation: None,
+            asking: Vec::new(),
         };
         (engine, inbox)
     }
@@ -204,7 +166,7 @@ impl Engine {
     }
 
     fn donor(&self, process: RemoteProcess) -> RemoteDonor {
-        RemoteDonor { process, runtime: self.settings.runtime.clone(), board: self.board() }
+        RemoteDonor::new(process, self.settings.runtime.clone(), self.board())
     }
 
     /// Whether a member has failed as a donor, and is to be left alone for a while: one that stalls must not stop all.
@@ -233,7 +195,10 @@ impl Engine {
             self.answer_requests();
             match self.step() {
                 Ok(true) => {}
-                Ok(false) => drop(board.wait(version, LOOK_AROUND)),
+                Ok(false) => {
+                    let limit = if self.asking.is_empty() { LOOK_AROUND } else { AUDIT_LOOK_AROUND };
+                    board.wait(version, limit);
+                }
                 Err(error) => {
                     let state = format!("stopped by an error, tries again: {error}");
                     if board.read(|board| board.state != state) {
@@ -294,10 +259,8 @@ impl Engine {
             blocks: self.settings.checkpoint_blocks,
             open_snapshot: snapshot_opener(&self.settings.database)?,
         })?;
-        if let Some(pause) = self.settings.audit_pause {
-            let open_snapshot = snapshot_opener(&self.settings.database)?;
-            organization.keep_audits(AuditSettings { pause, open_snapshot });
-        }
+        let (pause, open_snapshot) = (self.settings.audit_pause, snapshot_opener(&self.settings.database)?);
+        organization.keep_audits(AuditSettings { pause, open_snapshot });
         let checkpoints = organization.checkpoints().map(|own| own.heights()).unwrap_or_default();
         let (chain, suspects) = (organization.chain().clone(), organization.suspects.clone());
         let (own_vote, system) = (organization.own_vote().cloned(), organization.system().to_owned());
@@ -340,16 +303,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells of audits in the background that have ended, and begins one that is due. Tables that differ are repaired before
-    /// anything else is done, as the configuration says.
+    /// Tells of audits beside the blocks that have ended, and begins one that is due or that people want. Tables of which one in
+    /// the background has found that they differ are repaired before anything else is done, as the configuration says.
     fn note_audits(&mut self) {
-        let board = self.board();
-        let report = match self.organization.as_mut().and_then(Organization::audit_in_background) {
+        let (board, is_wanted) = (self.board(), !self.asking.is_empty());
+        let audit = |organization: &mut Organization| organization.audit_in_background(is_wanted);
+        let report = match self.organization.as_mut().and_then(audit) {
             None => return,
-            Some(Err(error)) => return board.note_audit_failure(&error),
+            Some(Err(error)) => {
+                for (_, answer) in std::mem::take(&mut self.asking) {
+                    let _ = answer.send(Err(LedgerError::Missing(format!("no audit: {error}"))));
+                }
+                return board.note_audit_failure(&error);
+            }
             Some(Ok(report)) => report,
         };
-        let is_new = !report.differing.is_empty() && report.differing != self.named;
+        self.answer_audited(&report);
+        let is_new = report.is_scheduled && !report.differing.is_empty() && report.differing != self.named;
         if report.differing.is_empty() {
             self.named.clear();
         }
@@ -363,9 +333,20 @@ impl Engine {
             differing: report.differing.clone(),
         };
         board.note_audit(audit, finding);
-        let is_wanted = self.settings.recovery != RecoveryClass::None;
-        if let Some(organization) = self.organization.as_mut().filter(|_| is_wanted) {
+        let is_repaired = report.is_scheduled && self.settings.recovery != RecoveryClass::None;
+        if let Some(organization) = self.organization.as_mut().filter(|_| is_repaired) {
             organization.suspects = report.differing;
+        }
+    }
+
+    /// Tells people what an audit has found that began after they had asked.
+    fn answer_audited(&mut self, report: &AuditReport) {
+        let found = AuditFindings { differing: report.differing.clone(), has_repaired: false };
+        let (asked, later) =
+            std::mem::take(&mut self.asking).into_iter().partition(|(at, _)| *at <= report.begun);
+        self.asking = later;
+        for (_, answer) in asked {
+            let _ = answer.send(Ok(self.show_findings(report.height, &found)));
         }
     }
 
@@ -402,12 +383,13 @@ impl Engine {
             self.is_recovering.store(false, Ordering::Release);
             match compared {
                 Ok(rows) => {
+                    let DifferingRows { count, rows } = rows;
                     let shown = rows.iter().take(ROWS_SHOWN);
                     let shown = shown.map(|row| {
                         let DifferingRow { table, key, is, certified } = row;
                         format!("; {table} {key} is {is}, certified is {certified}")
                     });
-                    return Ok(format!(": {} rows{}", rows.len(), shown.collect::<String>()));
+                    return Ok(format!(": {count} rows{}", shown.collect::<String>()));
                 }
                 Err(error) => reasons.push(error.to_string()),
             }
@@ -619,7 +601,10 @@ impl Engine {
         let (board, system) = (self.settings.board.clone(), organization.system().to_owned());
         board.update(|state| state.state = format!("executes blocks again in {system} ({class})"));
         // It drops tables, which cannot be as long as a snapshot is read.
-        drop(self.donation.take().map(JoinHandle::join));
+        if let Some(RunningDonation { is_given_up, thread }) = self.donation.take() {
+            is_given_up.store(true, Ordering::Relaxed);
+            let _ = thread.join();
+        }
         self.is_recovering.store(true, Ordering::Release);
         let replayed = organization.recover_by_replay(class, None);
         self.is_recovering.store(false, Ordering::Release);
@@ -728,7 +713,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// Answers people that want an audit, or a repair by a class or that of the configuration.
+    /// Answers people that want a repair by a class or that of the configuration, or an audit where no blocks go on beside it.
     fn audit_for_people(
         &mut self,
         is_repair: bool,
@@ -743,25 +728,26 @@ impl Engine {
         let tried = self.replayed.take();
         let found = self.audit_and_repair(is_repair.then_some(class));
         self.replayed = if is_repair { None } else { tried };
-        Ok(self.show_findings(&found?))
+        let height = self.organization.as_ref().map_or(0, |own| own.chain().height);
+        Ok(self.show_findings(height, &found?))
     }
 
     /// Compares the rows that the database has now with those of another member, in a thread of its own: blocks go on
     /// meanwhile, or a network of which one member is repaired would have no quorum. One comparison at a time.
-    fn donate(&mut self, others: ComparedTables, answer: oneshot::Sender<LedgerResult<Donation>>) {
+    fn donate(&mut self, call: ComparisonCall) {
         let (mut snapshot, states) = match self.open_donation() {
             Ok(opened) => opened,
-            Err(error) => return drop(answer.send(Err(error))),
+            Err(error) => return call.refuse(error),
         };
-        self.donation = Some(std::thread::spawn(move || {
-            let height = snapshot.height();
-            let _ = answer.send(compare_rows(&mut snapshot, height, &states, &others));
-        }));
+        let (runtime, is_given_up) = (self.settings.runtime.clone(), Arc::new(AtomicBool::new(false)));
+        let patience = DonorPatience { runtime, is_given_up: is_given_up.clone() };
+        let thread = std::thread::spawn(move || answer_comparison(call, &mut snapshot, &states, &patience));
+        self.donation = Some(RunningDonation { is_given_up, thread });
     }
 
     fn open_donation(&self) -> LedgerResult<(MemberSnapshot, TableStates)> {
         let missing = |reason: &str| Err(LedgerError::Missing(reason.into()));
-        if self.donation.as_ref().is_some_and(|thread| !thread.is_finished()) {
+        if self.donation.as_ref().is_some_and(|donation| !donation.thread.is_finished()) {
             return missing("it compares rows for another member just now; ask another one");
         }
         let Some(organization) = self.organization.as_ref().filter(|own| own.is_sound()) else {
@@ -777,21 +763,30 @@ impl Engine {
     fn answer_requests(&mut self) {
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                EngineRequest::Compare(others, answer) => self.donate(others, answer),
-                EngineRequest::Audit { is_repair, class, answer } => {
-                    let _ = answer.send(self.audit_for_people(is_repair, class));
+                EngineRequest::Compare(call) => self.donate(call),
+                EngineRequest::Audit { is_repair: false, answer, .. } => {
+                    self.asking.push((Instant::now(), answer));
                 }
+                EngineRequest::Audit { is_repair: true, class, answer } => {
+                    let _ = answer.send(self.audit_for_people(true, class));
+                }
+            }
+        }
+        // Without tables that are sound, as far as is known, no blocks go on that reading them here would hold up.
+        if !self.organization.as_ref().is_some_and(Organization::is_auditable) {
+            for (_, answer) in std::mem::take(&mut self.asking) {
+                let _ = answer.send(self.audit_for_people(false, None));
             }
         }
     }
 
-    fn show_findings(&self, found: &AuditFindings) -> FindingsMessage {
+    /// What an audit after the block of a height has found, for people.
+    fn show_findings(&self, height: u64, found: &AuditFindings) -> FindingsMessage {
         let Some(organization) = &self.organization else {
             let lines = vec!["its database is not connected; status says why".to_owned()];
             return FindingsMessage { lines, is_certified: false };
         };
-        let (height, system) = (organization.chain().height, organization.system());
-        let mut lines = Vec::new();
+        let (system, mut lines) = (organization.system(), Vec::new());
         if found.differing.is_empty() {
             lines.push(format!("the tables of {system} are what block {height} certifies"));
         } else {
@@ -814,9 +809,7 @@ struct AuditFindings {
 fn show_report(report: &RecoveryReport, donor: &str) -> String {
     let mut text = format!(
         "repaired from \"{donor}\": {} rows read, {} differ and were written, {} blocks taken over",
-        report.rows,
-        report.repaired.len(),
-        report.adopted
+        report.rows, report.differing, report.adopted
     );
     for row in report.repaired.iter().take(ROWS_SHOWN) {
         text.push_str(&format!("; {} {} was {}, is {}", row.table, row.key, row.was, row.is));

@@ -5,6 +5,7 @@ use super::agree::AgreementDesk;
 use super::board::Board;
 use super::config::PartyRole;
 use super::directory::Party;
+use super::donor::ComparisonCall;
 use super::engine::{EngineInbox, EngineRequest};
 use super::exchange::take_votes;
 use super::serve::{CallHandler, IncomingCall, OutgoingAnswer};
@@ -26,7 +27,8 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
+use tonic::Streaming;
 
 /// How long a client may let a call wait for its outcome.
 const OUTCOME_WAIT_MS_MAX: u32 = 10_000;
@@ -178,11 +180,21 @@ impl NodeEntry {
         Ok(first_blocks(found.into_iter()))
     }
 
-    async fn compare(self: Arc<Self>, request: CompareRequest) -> LedgerResult<DonationMessage> {
-        let (answer, answered) = oneshot::channel();
-        self.inbox.ask(EngineRequest::Compare(request.compared()?, answer))?;
-        let donation = answered.await.map_err(|_| LedgerError::Missing("it stops".into()))??;
-        Ok(DonationMessage::of(donation))
+    async fn compare(
+        self: Arc<Self>,
+        mut requests: Streaming<CompareRequest>,
+    ) -> LedgerResult<mpsc::Receiver<LedgerResult<DonationMessage>>> {
+        // One message waits in each direction, and what is behind it at the sender.
+        let ((asking, asked), (answers, answered)) = (mpsc::channel(1), mpsc::channel(1));
+        self.inbox.ask(EngineRequest::Compare(ComparisonCall { requests: asked, answers }))?;
+        tokio::spawn(async move {
+            while let Ok(Some(request)) = requests.message().await {
+                if asking.send(request).await.is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(answered)
     }
 
     async fn audit(self: Arc<Self>, is_repair: bool, method: String) -> LedgerResult<FindingsMessage> {
@@ -234,7 +246,7 @@ impl NodeEntry {
             }
             "/Order" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.order(request)).await,
             "/Blocks" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.blocks(request)).await,
-            _ => call.with(ROWS_MESSAGE_BYTES_MAX, |request| self.compare(request)).await,
+            _ => call.with_conversation(ROWS_MESSAGE_BYTES_MAX, |requests| self.compare(requests)).await,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::chain::PROPOSAL_BYTES_MAX;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::message::OrderedBlock;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
@@ -161,12 +162,38 @@ fn due_proposals(state: &BoardState) -> Vec<(LedgerHash, Vec<u8>)> {
     fitting.map(|(name, proposal)| (*name, proposal.message.clone())).collect()
 }
 
+/// Notes why an ordering server has not taken proposals; for people if none of all servers does.
+fn note_answer(
+    board: &Board,
+    reasons: &mut BTreeMap<String, String>,
+    answer: LedgerResult<Nothing>,
+    servers: usize,
+) {
+    match answer {
+        Err(LedgerError::Process { name, message }) => {
+            reasons.insert(name, message);
+            if reasons.len() == servers {
+                let shown = reasons.iter().map(|(name, reason)| format!("\"{name}\": {reason}"));
+                board.note_not_ordered(shown.collect::<Vec<_>>().join("; "));
+            }
+        }
+        _ => {
+            reasons.clear();
+            board.note_not_ordered(String::new());
+        }
+    }
+}
+
 /// Hands proposals to the ordering server, and again until they are certified.
 pub(super) async fn forward_proposals(board: Arc<Board>, servers: Vec<RemoteProcess>) {
     let (mut changes, mut turn) = (board.subscribe(), 0);
+    let mut reasons: BTreeMap<String, String> = BTreeMap::new();
     while !board.is_stopped() {
         let due = board.read(due_proposals);
         if due.is_empty() {
+            if board.read(|state| state.pending.is_empty()) {
+                board.note_not_ordered(String::new());
+            }
             let _ = timeout(HEARTBEAT, changes.changed()).await;
         } else {
             let (names, proposals): (Vec<LedgerHash>, Vec<Vec<u8>>) = due.into_iter().unzip();
@@ -174,7 +201,9 @@ pub(super) async fn forward_proposals(board: Arc<Board>, servers: Vec<RemoteProc
             let message = ProposalsMessage { proposals, wait_ms: 0, seen_height: 0 };
             let answer = process.call::<_, Nothing>("Chain", message, VOTES_LIMIT).await;
             // What is refused would be refused again. Anything else goes out before those that came later.
-            if matches!(answer, Ok(_) | Err(LedgerError::Refused(_))) {
+            let is_taken = matches!(answer, Ok(_) | Err(LedgerError::Refused(_)));
+            note_answer(&board, &mut reasons, answer, servers.len());
+            if is_taken {
                 board.update(|state| {
                     for name in names {
                         if let Some(proposal) = state.pending.get_mut(&name) {

@@ -34,6 +34,9 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// How long to wait before what did not fit on the disk is written again.
+const ROOM_PAUSE: Duration = Duration::from_millis(500);
+
 /// Bytes of entries in one message, if it is more than one entry.
 const ENTRIES_BYTES: usize = 8 << 20;
 
@@ -106,6 +109,31 @@ impl GroupLog {
         let done = tokio::task::spawn_blocking(move || work(&mut locked(&log))).await;
         done.unwrap_or_else(|error| Err(LedgerError::Missing(format!("the log's thread: {error}"))))
     }
+
+    /// Writes to the file, and again until there is room for it. To openraft that is a slow disk, which it waits for; an error
+    /// would end this server's part in the group for good. The caller takes no calls meanwhile, since they would queue up.
+    async fn write(
+        &self,
+        work: impl Fn(&mut OrderLog) -> LedgerResult<()> + Clone + Send + 'static,
+    ) -> LedgerResult<()> {
+        let mut is_told = false;
+        loop {
+            let work = work.clone();
+            let write = move |log: &mut OrderLog| Ok((work(log), log.full_disk().reason().is_some()));
+            let (written, is_full) = self.with(write).await?;
+            if !is_full {
+                if is_told {
+                    log("there is room again; the ordering server goes on");
+                }
+                return written;
+            }
+            if let (Err(error), false) = (written, is_told) {
+                log(&error);
+                is_told = true;
+            }
+            tokio::time::sleep(ROOM_PAUSE).await;
+        }
+    }
 }
 
 fn unread(error: LedgerError) -> StorageError<u64> {
@@ -176,7 +204,7 @@ impl RaftLogStorage<OrderingGroup> for GroupLog {
 
     async fn save_vote(&mut self, vote: &Vote<u64>) -> GroupResult<()> {
         let vote = group_vote(vote);
-        let written = self.with(move |log| log.write_vote(&vote)).await;
+        let written = self.write(move |log| log.write_vote(&vote)).await;
         written.map_err(|error| StorageIOError::write_vote(AnyError::new(&error)).into())
     }
 
@@ -191,8 +219,8 @@ impl RaftLogStorage<OrderingGroup> for GroupLog {
         I: IntoIterator<Item = Entry<OrderingGroup>> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let entries: Vec<OrderEntry> = entries.into_iter().map(|entry| entry_of(&entry)).collect();
-        self.with(move |log| log.append(&entries)).await.map_err(unwritten)?;
+        let entries: Arc<[OrderEntry]> = entries.into_iter().map(|entry| entry_of(&entry)).collect();
+        self.write(move |log| log.append(&entries)).await.map_err(unwritten)?;
         callback.log_io_completed(Ok(()));
         Ok(())
     }

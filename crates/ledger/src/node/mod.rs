@@ -14,6 +14,7 @@ mod board;
 pub mod call;
 pub mod config;
 pub mod directory;
+mod donor;
 mod engine;
 mod entry;
 mod exchange;

@@ -8,15 +8,18 @@
 //! orders.vote:  "AnKerVot" | CRC-32C (4) | term (8) | server (8) | 1 if it was won, else 0 (1)
 //! ```
 //! An entry is synced before the server says that it has it, and so is a vote. A torn end is one that was not said, and is cut.
-//! Entries that a new leader has otherwise are cut, too: they were never agreed about.
+//! Entries that a new leader has otherwise are cut, too: they were never agreed about. What does not fit on a full disk is cut off
+//! again, and is written anew when there is room.
 
 use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::error::{LedgerError, LedgerResult};
+use crate::file::is_full;
 use crate::hash::LedgerHash;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const MAGIC: &[u8; 8] = b"AnKerOrd";
 const VOTE_MAGIC: &[u8; 8] = b"AnKerVot";
@@ -133,6 +136,24 @@ struct EntryPlace {
     name: EntryName,
 }
 
+/// What people can do about a full disk, behind what the system says about it.
+const FULL_DISK_ADVICE: &str = "; nothing was signed that is not in it: make room on its file system, and the ordering server goes on by itself";
+
+/// Why nothing can be written for want of room. Shared with those that ask while somebody else writes.
+#[derive(Debug, Clone, Default)]
+pub struct FullDisk(Arc<Mutex<Option<String>>>);
+
+impl FullDisk {
+    fn set(&self, reason: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
+    /// What the system has said, and what to do; nothing if the last write has succeeded.
+    pub fn reason(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// The log in its file.
 #[derive(Debug)]
 pub struct OrderLog {
@@ -141,6 +162,7 @@ pub struct OrderLog {
     /// By index.
     places: Vec<EntryPlace>,
     end: u64,
+    full_disk: FullDisk,
 }
 
 impl OrderLog {
@@ -197,7 +219,7 @@ impl OrderLog {
         if end < length {
             file.set_len(end).and_then(|()| file.sync_all()).map_err(failed)?;
         }
-        Ok(OrderLog { path: path.to_owned(), file, places, end })
+        Ok(OrderLog { path: path.to_owned(), file, places, end, full_disk: FullDisk::default() })
     }
 
     /// The last entry.
@@ -225,11 +247,25 @@ impl OrderLog {
         let written = self.file.write_all_at(&record.finish(), self.end).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
             let _ = self.file.set_len(self.end);
-            return Err(LedgerError::file(&self.path, error));
+            return Err(self.unwritten(&self.path, &error));
         }
+        self.full_disk.set(None);
         self.places.extend(places);
         self.end = end;
         Ok(())
+    }
+
+    /// Whether there was room for the last write.
+    pub fn full_disk(&self) -> FullDisk {
+        self.full_disk.clone()
+    }
+
+    fn unwritten(&self, path: &Path, error: &std::io::Error) -> LedgerError {
+        let advice = if is_full(error) { FULL_DISK_ADVICE } else { "" };
+        let reason = format!("its log could not be written: {error}{advice}");
+        let unwritten = LedgerError::file(path, &reason);
+        self.full_disk.set(Some(reason).filter(|_| !advice.is_empty()));
+        unwritten
     }
 
     /// Cuts the log before an entry.
@@ -277,8 +313,6 @@ impl OrderLog {
     /// # Errors
     /// [`LedgerError::File`].
     pub fn write_vote(&mut self, vote: &GroupVote) -> LedgerResult<()> {
-        let path = self.vote_path();
-        let failed = |error: std::io::Error| LedgerError::file(&path, error);
         let content =
             CanonicalWriter::default().u64(vote.term).u64(vote.server).byte(u8::from(vote.has_won)).finish();
         let record = CanonicalWriter::default()
@@ -286,12 +320,10 @@ impl OrderLog {
             .u32(crc32c::crc32c(&content))
             .fixed(&content)
             .finish();
-        let written = path.with_extension("new");
-        let mut file = File::create(&written).map_err(failed)?;
-        file.write_all(&record).and_then(|()| file.sync_all()).map_err(failed)?;
-        std::fs::rename(&written, &path).map_err(failed)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+        let path = self.vote_path();
+        replace_file(&path, &record).map_err(|error| self.unwritten(&path, &error))?;
+        self.full_disk.set(None);
+        Ok(())
     }
 
     /// The last vote.
@@ -316,6 +348,16 @@ impl OrderLog {
         reader.end()?;
         Ok(Some(vote))
     }
+}
+
+/// Writes a file under another name, syncs it, and gives it its name.
+fn replace_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let written = path.with_extension("new");
+    let mut file = File::create(&written)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(&written, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

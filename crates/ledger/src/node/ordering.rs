@@ -6,7 +6,7 @@
 //! ```
 //! Only the leader of the group takes proposals; each server hands out orders. Any server may be killed at any moment. What
 //! more than half of the group have in their files stays as it is; what was waiting is sent again by the organizations, which
-//! do so until a proposal is certified.
+//! do so until a proposal is certified. A server whose disk is full hands out the orders that it has, and waits for room.
 
 use super::call::RemoteProcess;
 use super::config::{BatchConfig, NodeFolder, PartyRole};
@@ -15,7 +15,7 @@ use super::group::{
     AppliedEntries, AppliedState, GroupLog, GroupNetwork, OrderingGroup, ProposalBatch, locked,
 };
 use super::log::log;
-use super::order_log::{EntryContent, ORDER_BYTES_MAX, OrderLog};
+use super::order_log::{EntryContent, FullDisk, ORDER_BYTES_MAX, OrderLog};
 use super::serve::{CallHandler, IncomingCall, OutgoingAnswer};
 use super::wire::{
     AppendAnswer, AppendMessage, BLOCK_MESSAGE_BYTES_MAX, ElectAnswer, ElectMessage, Nothing, ORDERING,
@@ -144,6 +144,7 @@ pub struct OrderingServer {
     batch: BatchConfig,
     entries: Arc<OrderedEntries>,
     log: Arc<Mutex<OrderLog>>,
+    full_disk: FullDisk,
     group: Raft<OrderingGroup>,
     number: u64,
     runtime: Handle,
@@ -161,7 +162,8 @@ impl OrderingServer {
             return Err(LedgerError::Untrusted(reason));
         }
         let batch = *folder.require(folder.config.batch.as_ref(), "batch")?;
-        let log = Arc::new(Mutex::new(OrderLog::open(&folder.kept_file()?, &directory.network)?));
+        let log = OrderLog::open(&folder.kept_file()?, &directory.network)?;
+        let (full_disk, log) = (log.full_disk(), Arc::new(Mutex::new(log)));
         let entries = Arc::new(OrderedEntries {
             waiting: Mutex::default(),
             changed: Condvar::new(),
@@ -170,7 +172,9 @@ impl OrderingServer {
         });
         let (group, number) = join_group(&directory, log.clone(), entries.clone()).await?;
         let runtime = Handle::current();
-        Ok(Arc::new(OrderingServer { directory, keys, batch, entries, log, group, number, runtime }))
+        let server =
+            OrderingServer { directory, keys, batch, entries, log, full_disk, group, number, runtime };
+        Ok(Arc::new(server))
     }
 
     /// The last order's height, as far as this server knows.
@@ -196,8 +200,10 @@ impl OrderingServer {
                 locked(&self.entries.waiting).forget(&proposals);
             }
         }
-        let ended = async { tokio::time::timeout(GROUP_LIMIT, self.group.shutdown()).await };
-        let _ = self.runtime.block_on(ended);
+        if self.check_has_room().is_ok() {
+            let ended = async { tokio::time::timeout(GROUP_LIMIT, self.group.shutdown()).await };
+            let _ = self.runtime.block_on(ended);
+        }
     }
 
     async fn wait_for_stop(&self) {
@@ -233,6 +239,12 @@ impl OrderingServer {
         self.entries.changed.notify_all();
     }
 
+    /// Whether the log can be written. While it cannot, the group's part here waits for room, and what is handed to it would wait
+    /// in memory; another server may be the leader meanwhile.
+    fn check_has_room(&self) -> LedgerResult<()> {
+        self.full_disk.reason().map_or(Ok(()), |reason| Err(LedgerError::Missing(reason)))
+    }
+
     /// Whether this server is the leader of its group; if not it says which one is.
     fn check_is_leader(&self) -> LedgerResult<()> {
         let leader = self.group.metrics().borrow().current_leader;
@@ -248,7 +260,7 @@ impl OrderingServer {
     ///
     /// # Errors
     /// [`LedgerError::Untrusted`] if it is not signed by a client, or a signature beside it is wrong; [`LedgerError::Refused`] if it is too long;
-    /// [`LedgerError::Missing`] if another server is the leader, or too many wait.
+    /// [`LedgerError::Missing`] if another server is the leader, its disk is full, or too many wait.
     pub fn take(&self, message: Vec<u8>) -> LedgerResult<()> {
         let (genesis, network) = (&self.directory.genesis, &self.directory.network);
         let entry = OrderEntry::of(&message, genesis)?;
@@ -257,6 +269,7 @@ impl OrderingServer {
             let reason = format!("a transaction of {length} bytes: up to {PROPOSAL_BYTES_MAX} are taken");
             return Err(LedgerError::Refused(reason));
         }
+        self.check_has_room()?;
         self.check_is_leader()?;
         let (_, proposal) = Proposal::verify(entry.proposal(), genesis, network)?;
         entry.agreed(genesis, network, 0, &SignerTables::default())?;
@@ -330,11 +343,13 @@ impl OrderingServer {
     }
 
     async fn append(self: Arc<Self>, message: AppendMessage) -> LedgerResult<AppendAnswer> {
+        self.check_has_room()?;
         let done = self.group.append_entries(message.request()?).await;
         done.map(AppendAnswer::of).map_err(|error| LedgerError::Missing(error.to_string()))
     }
 
     async fn elect(self: Arc<Self>, message: ElectMessage) -> LedgerResult<ElectAnswer> {
+        self.check_has_room()?;
         let done = self.group.vote(message.request()).await;
         done.map(|done| ElectAnswer::of(&done)).map_err(|error| LedgerError::Missing(error.to_string()))
     }

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tonic::body::Body;
+use tonic::codegen::tokio_stream::Stream;
 use tonic::codegen::{BoxFuture, Service, http};
-use tonic::server::UnaryService;
+use tonic::server::{StreamingService, UnaryService};
 use tonic::transport::server::{Server, TcpConnectInfo, TcpIncoming, TlsConnectInfo};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 /// How long calls that are being answered may go on when a server stops.
@@ -66,6 +68,41 @@ where
     }
 }
 
+/// Answers as they come through a channel.
+struct AnswerStream<A>(mpsc::Receiver<LedgerResult<A>>);
+
+impl<A> Stream for AnswerStream<A> {
+    type Item = Result<A, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<A, Status>>> {
+        let next = self.0.poll_recv(context);
+        next.map(|answer| answer.map(|answer| answer.map_err(|error| status_of(&error))))
+    }
+}
+
+impl<Q, A, F, R> StreamingService<Q> for OneCall<F>
+where
+    F: FnOnce(Streaming<Q>) -> R,
+    R: Future<Output = LedgerResult<mpsc::Receiver<LedgerResult<A>>>> + Send + 'static,
+    A: Send + 'static,
+{
+    type Response = A;
+    type ResponseStream = AnswerStream<A>;
+    type Future = BoxFuture<Response<AnswerStream<A>>, Status>;
+
+    fn call(&mut self, request: Request<Streaming<Q>>) -> Self::Future {
+        let work = self.0.take().map(|work| work(request.into_inner()));
+        Box::pin(async move {
+            match work {
+                Some(work) => {
+                    work.await.map(AnswerStream).map(Response::new).map_err(|error| status_of(&error))
+                }
+                None => Err(Status::internal("a call is answered once")),
+            }
+        })
+    }
+}
+
 /// An error as gRPC says it.
 fn status_of(error: &LedgerError) -> Status {
     let message = error.to_string();
@@ -93,6 +130,21 @@ impl IncomingCall {
         let grpc = tonic::server::Grpc::new(codec).max_decoding_message_size(bytes_max);
         let mut grpc = grpc.max_encoding_message_size(super::wire::ROWS_MESSAGE_BYTES_MAX);
         grpc.unary(OneCall(Some(work)), self.request).await
+    }
+
+    /// Answers with a conversation: `work` is given the messages that come, and says where answers come from. A message of more
+    /// bytes than the limit is refused before it is read.
+    pub async fn with_conversation<Q, A, F, R>(self, bytes_max: usize, work: F) -> OutgoingAnswer
+    where
+        Q: prost::Message + Default + Send + Sync + 'static,
+        A: prost::Message + Default + Send + Sync + 'static,
+        F: FnOnce(Streaming<Q>) -> R + Send + 'static,
+        R: Future<Output = LedgerResult<mpsc::Receiver<LedgerResult<A>>>> + Send + 'static,
+    {
+        let codec = ProstCodec::<A, Q>::default();
+        let grpc = tonic::server::Grpc::new(codec).max_decoding_message_size(bytes_max);
+        let mut grpc = grpc.max_encoding_message_size(super::wire::ROWS_MESSAGE_BYTES_MAX);
+        grpc.streaming(OneCall(Some(work)), self.request).await
     }
 
     /// Refuses the call.

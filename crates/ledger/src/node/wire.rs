@@ -11,16 +11,17 @@
 //!                                Votes    votes on the next block, both ways
 //!                                Order    the order that this organization has for a height
 //!                                Blocks   certified blocks above a height
-//!                                Compare  hashes of tables by ranges, and of rows; answered with the rows that differ
+//!                                Compare  a conversation: hashes of tables by ranges, answered with those that differ; then the
+//!                                         hashes of rows of some ranges, answered with rows that differ, some at a time
 //!                                Status, Audit, Repair   for people of the organization itself
 //! ```
 
-use crate::comparison::{ComparedTable, ComparedTables, DonatedRows, Donation, RowHashes};
+use crate::comparison::{ComparedRanges, DonatedRows, ListedRows, RangeHashes, RowHashes, TableRanges};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::ranges::HASH_RANGES;
 use crate::verify::CertifiedBlock;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// The longest message with one proposal: a proposal of the longest kind and what is around it, its agreements among that.
 pub const PROPOSAL_MESSAGE_BYTES_MAX: usize = crate::chain::PROPOSAL_BYTES_MAX + (256 << 10);
@@ -31,8 +32,8 @@ pub const PROPOSALS_MAX: usize = 16_384;
 /// The longest message with an order, blocks or votes.
 pub const BLOCK_MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// The longest message with hashes of rows or rows.
-pub const ROWS_MESSAGE_BYTES_MAX: usize = 512 << 20;
+/// The longest message with hashes of rows or rows. They are sent in far shorter ones, unless one row or one hash range is longer.
+pub const ROWS_MESSAGE_BYTES_MAX: usize = 128 << 20;
 
 /// The longest message of any other kind.
 pub const SMALL_MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -273,21 +274,21 @@ pub struct RangeRows {
     pub hashes: Vec<u8>,
 }
 
-/// What a member tells of a table.
+/// What a member tells of a table: its range hashes, or the rows of some ranges.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ComparedTableMessage {
     /// Its name.
     #[prost(string, tag = "1")]
     pub table: String,
-    /// 32 bytes for each hash range, or none if the member has not the table.
+    /// 32 bytes for each hash range.
     #[prost(bytes = "vec", tag = "2")]
     pub range_hashes: Vec<u8>,
-    /// The rows of ranges that differ, as far as the member knows.
+    /// All rows of some ranges.
     #[prost(message, repeated, tag = "3")]
     pub listed: Vec<RangeRows>,
 }
 
-/// The tables of a member, by hashes.
+/// What a member tells a donor: first the range hashes of its tables, then rows of one table at a time.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct CompareRequest {
     /// They.
@@ -317,9 +318,9 @@ pub struct DonatedTable {
     /// Its name.
     #[prost(string, tag = "1")]
     pub table: String,
-    /// Hash ranges that differ and whose rows were not listed; no rows were compared then.
+    /// Hash ranges that differ.
     #[prost(uint32, repeated, tag = "2")]
-    pub unlisted: Vec<u32>,
+    pub ranges: Vec<u32>,
     /// Keys of those that differ.
     #[prost(bytes = "vec", repeated, tag = "3")]
     pub keys: Vec<Vec<u8>>,
@@ -328,7 +329,7 @@ pub struct DonatedTable {
     pub rows: Vec<RowMessage>,
 }
 
-/// What a donor answers.
+/// What a donor answers: first the ranges of tables that differ, then rows.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct DonationMessage {
     /// After which block.
@@ -337,6 +338,9 @@ pub struct DonationMessage {
     /// By table.
     #[prost(message, repeated, tag = "2")]
     pub tables: Vec<DonatedTable>,
+    /// Whether nothing more follows about what was listed last.
+    #[prost(bool, tag = "3")]
+    pub is_last: bool,
 }
 
 /// What an organization says about itself, for people.
@@ -390,7 +394,7 @@ pub struct StatusMessage {
     /// Why the last checkpoint was not made, or nothing.
     #[prost(string, tag = "16")]
     pub checkpoint_failure: String,
-    /// The last audit in the background since it was started.
+    /// The last audit beside the blocks since it was started.
     #[prost(message, optional, tag = "17")]
     pub audit: Option<AuditStatus>,
     /// What audits in the background have found, the last ones.
@@ -402,9 +406,12 @@ pub struct StatusMessage {
     /// Where its explorer is read, or nothing; for its own people only.
     #[prost(string, tag = "20")]
     pub explorer: String,
+    /// Why no ordering server takes the transactions that wait for it, or nothing.
+    #[prost(string, tag = "21")]
+    pub not_ordered: String,
 }
 
-/// An audit in the background.
+/// An audit beside the blocks.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AuditStatus {
     /// After which block the tables were read.
@@ -490,80 +497,115 @@ fn split_hashes(bytes: &[u8]) -> LedgerResult<Vec<LedgerHash>> {
     Err(LedgerError::Malformed(format!("hashes of {} bytes", bytes.len())))
 }
 
-impl ComparedTableMessage {
-    fn of((name, table): (&String, &ComparedTable)) -> ComparedTableMessage {
-        let range = |(range, rows): (&usize, &RowHashes)| RangeRows {
-            range: *range as u32,
-            keys: rows.iter().map(|(key, _)| key.clone()).collect(),
-            hashes: join_hashes(rows.iter().map(|(_, hash)| hash)),
-        };
-        ComparedTableMessage {
-            table: name.clone(),
-            range_hashes: join_hashes(table.range_hashes.iter()),
-            listed: table.listed.iter().map(range).collect(),
-        }
+fn split_range(table: &str, listed: RangeRows) -> LedgerResult<(usize, RowHashes)> {
+    let RangeRows { range, keys, hashes } = listed;
+    let (range, hashes) = (range as usize, split_hashes(&hashes)?);
+    if range >= HASH_RANGES || hashes.len() != keys.len() {
+        let (keys, hashes) = (keys.len(), hashes.len());
+        let reason = format!("range {range} of table \"{table}\" has {keys} keys and {hashes} hashes");
+        return Err(LedgerError::Malformed(reason));
     }
-
-    fn compared(self) -> LedgerResult<ComparedTable> {
-        let name = self.table;
-        let range_hashes = split_hashes(&self.range_hashes)?;
-        if !range_hashes.is_empty() && range_hashes.len() != HASH_RANGES {
-            let reason = format!("table \"{name}\" has {} hash ranges", range_hashes.len());
-            return Err(LedgerError::Malformed(reason));
-        }
-        let mut listed = BTreeMap::new();
-        for RangeRows { range, keys, hashes } in self.listed {
-            let (range, hashes) = (range as usize, split_hashes(&hashes)?);
-            if range >= HASH_RANGES || hashes.len() != keys.len() {
-                let (keys, hashes) = (keys.len(), hashes.len());
-                let reason = format!("range {range} of table \"{name}\" has {keys} keys and {hashes} hashes");
-                return Err(LedgerError::Malformed(reason));
-            }
-            listed.insert(range, keys.into_iter().zip(hashes).collect());
-        }
-        Ok(ComparedTable { range_hashes, listed })
-    }
+    Ok((range, keys.into_iter().zip(hashes).collect()))
 }
 
 impl CompareRequest {
-    /// Tables as a message.
-    pub fn of(tables: &ComparedTables) -> CompareRequest {
-        CompareRequest { tables: tables.iter().map(ComparedTableMessage::of).collect() }
+    /// The range hashes of tables as a message.
+    pub fn of_ranges(tables: &RangeHashes) -> CompareRequest {
+        let table = |(name, hashes): (&String, &Vec<LedgerHash>)| ComparedTableMessage {
+            table: name.clone(),
+            range_hashes: join_hashes(hashes.iter()),
+            listed: Vec::new(),
+        };
+        CompareRequest { tables: tables.iter().map(table).collect() }
     }
 
-    /// The tables in a message.
+    /// Listed rows as a message.
+    pub fn of_rows(listed: ListedRows) -> CompareRequest {
+        let range = |(range, rows): (usize, RowHashes)| {
+            let (keys, hashes): (Vec<Vec<u8>>, Vec<LedgerHash>) = rows.into_iter().unzip();
+            RangeRows { range: range as u32, keys, hashes: join_hashes(hashes.iter()) }
+        };
+        let ranges = listed.ranges.into_iter().map(range).collect();
+        let table = ComparedTableMessage { table: listed.table, range_hashes: Vec::new(), listed: ranges };
+        CompareRequest { tables: vec![table] }
+    }
+
+    /// The range hashes in a message.
     ///
     /// # Errors
-    /// [`LedgerError::Malformed`] if a table has another number of ranges, or a range not as many hashes as keys.
-    pub fn compared(self) -> LedgerResult<ComparedTables> {
-        self.tables.into_iter().map(|table| Ok((table.table.clone(), table.compared()?))).collect()
+    /// [`LedgerError::Malformed`] if a table has another number of ranges.
+    pub fn ranges(self) -> LedgerResult<RangeHashes> {
+        let table = |message: ComparedTableMessage| {
+            let (name, hashes) = (message.table, split_hashes(&message.range_hashes)?);
+            if hashes.len() != HASH_RANGES {
+                let reason = format!("table \"{name}\" has {} hash ranges", hashes.len());
+                return Err(LedgerError::Malformed(reason));
+            }
+            Ok((name, hashes))
+        };
+        self.tables.into_iter().map(table).collect()
+    }
+
+    /// The listed rows in a message.
+    ///
+    /// # Errors
+    /// [`LedgerError::Malformed`] if they are not of one table, or a range has not as many hashes as keys.
+    pub fn rows(self) -> LedgerResult<ListedRows> {
+        let tables = self.tables.len();
+        let Some(ComparedTableMessage { table, listed, .. }) =
+            self.tables.into_iter().next().filter(|_| tables == 1)
+        else {
+            return Err(LedgerError::Malformed(format!("rows of {tables} tables are listed at once")));
+        };
+        let ranges =
+            listed.into_iter().map(|range| split_range(&table, range)).collect::<LedgerResult<_>>()?;
+        Ok(ListedRows { table, ranges })
     }
 }
 
 impl DonationMessage {
-    /// A donation as a message.
-    pub fn of(donation: Donation) -> DonationMessage {
+    /// The ranges in which a donor differs, as a message.
+    pub fn of_ranges(compared: ComparedRanges) -> DonationMessage {
+        let table = |(name, ranges): (String, BTreeSet<usize>)| DonatedTable {
+            table: name,
+            ranges: ranges.into_iter().map(|range| range as u32).collect(),
+            ..DonatedTable::default()
+        };
+        let tables = compared.differing.into_iter().map(table).collect();
+        DonationMessage { height: compared.height, tables, is_last: true }
+    }
+
+    /// Rows as a message.
+    pub fn of_rows(rows: DonatedRows) -> DonationMessage {
         let row = |row: Vec<crate::value::Content>| RowMessage {
             values: row.into_iter().map(|content| ContentMessage { content }).collect(),
         };
-        let table = |rows: DonatedRows| DonatedTable {
+        let table = DonatedTable {
             table: rows.table,
-            unlisted: rows.unlisted.into_iter().map(|range| range as u32).collect(),
+            ranges: Vec::new(),
             keys: rows.keys,
             rows: rows.rows.into_iter().map(row).collect(),
         };
-        DonationMessage { height: donation.height, tables: donation.tables.into_iter().map(table).collect() }
+        DonationMessage { height: 0, tables: vec![table], is_last: false }
     }
 
-    /// The donation in a message.
-    pub fn donation(self) -> Donation {
+    /// The ranges in a message.
+    pub fn ranges(self) -> ComparedRanges {
+        let ranges = |table: DonatedTable| {
+            (table.table, table.ranges.into_iter().map(|range| range as usize).collect::<BTreeSet<usize>>())
+        };
+        let differing: TableRanges = self.tables.into_iter().map(ranges).collect();
+        ComparedRanges { height: self.height, differing }
+    }
+
+    /// The rows in a message.
+    pub fn rows(self) -> Vec<DonatedRows> {
         let row = |row: RowMessage| row.values.into_iter().map(|value| value.content).collect();
         let table = |rows: DonatedTable| DonatedRows {
             table: rows.table,
-            unlisted: rows.unlisted.into_iter().map(|range| range as usize).collect(),
             keys: rows.keys,
             rows: rows.rows.into_iter().map(row).collect(),
         };
-        Donation { height: self.height, tables: self.tables.into_iter().map(table).collect() }
+        self.tables.into_iter().map(table).collect()
     }
 }

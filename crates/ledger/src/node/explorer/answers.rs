@@ -131,7 +131,7 @@ fn show_status(source: &ExplorerSource) -> Value {
     json!({
         "name": status.name, "network": status.network, "policy": source.genesis.policy(),
         "height": status.height, "head": status.head, "state": status.state,
-        "suspects": status.suspects, "stuck": status.stuck, "evidence": status.evidence,
+        "suspects": status.suspects, "stuck": status.stuck, "not_ordered": status.not_ordered, "evidence": status.evidence,
         "repairs": status.repairs, "refused": status.refused, "policies": status.policies,
         "members": status.members.iter().map(member).collect::<Vec<_>>(),
         "checkpoints": status.checkpoints, "checkpoint_failure": status.checkpoint_failure,
