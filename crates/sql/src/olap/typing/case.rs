@@ -1,9 +1,9 @@
 //! CASE in the typing pass.
 
 use super::lists::told_list;
-use super::read::{Operand, Reader, all_typed};
+use super::read::{Operand, Reader, all_typed, is_list_type};
 use super::refused;
-use crate::expression::{Comparison, Expression, Typed};
+use crate::expression::{Comparison, Expression, Typed, fold};
 use ankerdb_engine::{ListType, Value};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Case;
@@ -44,6 +44,13 @@ impl Reader<'_, '_> {
         // What is behind ELSE is the first of the alternatives.
         results.rotate_right(1);
         let (mut results, data_type) = self.binder().merge(results, "CASE").map_err(refused)?;
+        let is_null = |result: &Expression| {
+            result.is_constant() && matches!(fold(result.clone()), Ok(Expression::Literal(Value::Null)))
+        };
+        if results.iter().all(is_null) && !is_list_type(Some(data_type)) {
+            // Nothing else would tell the type.
+            results[0] = self.null(data_type)?;
+        }
         let otherwise = results.remove(0);
         let branches = conditions.into_iter().zip(results).collect();
         Ok(Operand::Typed(Typed::new(Expression::Case(branches, Box::new(otherwise)), data_type)))

@@ -27,11 +27,16 @@ impl Reader<'_, '_> {
         let Some(data_type) = typed.data_type else { return Ok(Operand::Typed(typed)) };
         match fold(typed.expression.clone()).map_err(external)? {
             Expression::Literal(Value::Null) if !is_list_type(Some(data_type)) => {
-                let null = with_told_type(ScalarValue::try_from(wide_type(data_type))?, data_type);
-                Ok(Operand::Typed(Typed::new(self.column(null), data_type)))
+                Ok(Operand::Typed(Typed::new(self.null(data_type)?, data_type)))
             }
             _ => Ok(Operand::Typed(typed)),
         }
+    }
+
+    /// A NULL that tells its type, which is no array's.
+    pub(super) fn null(&mut self, data_type: DataType) -> Result<Expression> {
+        let null = with_told_type(ScalarValue::try_from(wide_type(data_type))?, data_type);
+        Ok(self.column(null))
     }
 
     /// The NULL that a function of ours gives for constants that are NULL, whatever its other operands are: these are not computed.
@@ -48,8 +53,7 @@ impl Reader<'_, '_> {
         let data_type = called.data_type.filter(|known| !is_list_type(Some(*known)))?;
         match fold(called.expression) {
             Ok(Expression::Literal(Value::Null)) => {
-                let null = with_told_type(ScalarValue::try_from(wide_type(data_type)).ok()?, data_type);
-                Some(Operand::Typed(Typed::new(self.column(null), data_type)))
+                Some(Operand::Typed(Typed::new(self.null(data_type).ok()?, data_type)))
             }
             _ => None,
         }
