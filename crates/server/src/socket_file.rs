@@ -5,6 +5,7 @@
 //! one has left is taken over, even if its number is another process's by now.
 
 use ankerdb_base::{Error, Result};
+use std::fmt::Display;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// What stands in a lock file of ours behind the number of the process, where PostgreSQL has its data folder.
 const OURS: &str = "ankerdb";
+/// How often it is tried to make the lock's file, while others make and remove it.
+const LOCK_ATTEMPTS: usize = 100;
 /// Everybody on this machine may connect, as over the loopback.
 const MODE: u32 = 0o777;
 
@@ -68,22 +71,29 @@ impl Drop for SocketFile {
     }
 }
 
-/// The lock of a socket's file, taken.
+/// The lock of a socket's file, taken. What others have written is never written over, wherever a link in a folder of everybody's leads.
 ///
 /// # Errors
 /// If a server that runs has it, or the file cannot be made.
 fn lock(path: &Path, lock_path: &Path) -> Result<File> {
-    let told = path.display();
-    loop {
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(lock_path);
-        let mut file =
-            opened.map_err(|error| Error::internal(format!("cannot listen on {told}: {error}")))?;
+    let cannot = |why: &dyn Display| Error::internal(format!("cannot listen on {}: {why}", path.display()));
+    for _ in 0..LOCK_ATTEMPTS {
+        let mut options = OpenOptions::new();
+        let (mut file, is_new) = match options.read(true).write(true).open(lock_path) {
+            Ok(file) => (file, false),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                match options.create_new(true).open(lock_path) {
+                    Ok(file) => (file, true),
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                    Err(error) => return Err(cannot(&error)),
+                }
+            }
+            Err(error) => return Err(cannot(&error)),
+        };
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(in_use(path, lock_path, None)),
-            Err(TryLockError::Error(error)) => {
-                return Err(Error::internal(format!("cannot listen on {told}: {error}")));
-            }
+            Err(TryLockError::Error(error)) => return Err(cannot(&error)),
         }
         // Another server may have removed it between the two calls: then this lock is one that nobody sees.
         if !is_same(&file, lock_path) {
@@ -93,12 +103,16 @@ fn lock(path: &Path, lock_path: &Path) -> Result<File> {
         let _ = file.read_to_string(&mut content);
         let mut lines = content.lines();
         let process = lines.next().and_then(|line| line.trim().parse::<u32>().ok());
-        let is_foreign = lines.next().is_some_and(|line| line != OURS);
-        return match process.filter(|process| is_foreign && runs(*process)) {
-            Some(process) => Err(in_use(path, lock_path, Some(process))),
-            None => Ok(file),
-        };
+        if is_new || lines.next() == Some(OURS) {
+            return Ok(file);
+        }
+        if let Some(process) = process.filter(|process| runs(*process)) {
+            return Err(in_use(path, lock_path, Some(process)));
+        }
+        // Another product's that has ended, or something else: it gives way to a new file.
+        std::fs::remove_file(lock_path).map_err(|error| cannot(&error))?;
     }
+    Err(cannot(&format_args!("{} cannot be made", lock_path.display())))
 }
 
 fn in_use(path: &Path, lock_path: &Path, process: Option<u32>) -> Error {
@@ -183,6 +197,24 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(&lock).unwrap().lines().count(), 4, "it is left as it was");
         assert!(socket.exists());
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_not_written() {
+        let folder = Folder::new("link");
+        let (lock, other) = (folder.0.join(".s.PGSQL.7.lock"), folder.0.join("other"));
+        for content in ["", "of somebody else"] {
+            std::fs::write(&other, content).unwrap();
+            std::os::unix::fs::symlink(&other, &lock).unwrap();
+            SocketFile::bind(&folder.0, 7).map(drop).unwrap();
+            assert_eq!(std::fs::read_to_string(&other).unwrap(), content);
+            assert!(!lock.exists());
+        }
+        std::fs::remove_file(&other).unwrap();
+        std::os::unix::fs::symlink(&other, &lock).unwrap();
+        let refused = SocketFile::bind(&folder.0, 7).map(drop).unwrap_err();
+        assert!(refused.message().contains("cannot be made"), "{refused}");
+        assert!(!other.exists());
     }
 
     #[test]
