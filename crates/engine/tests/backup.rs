@@ -8,7 +8,7 @@ use ankerdb_log::simulated::Fault;
 use ankerdb_log::{are_pinned, pin_files};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use support::bank::*;
 use support::*;
@@ -18,24 +18,7 @@ fn what_was_acknowledged_before_is_in_it_and_money_is_not_lost_beside_checkpoint
     let disk = new_disk();
     let database = open_in(&disk, "data").expect("opened");
     let table = fill_accounts(&database);
-    let (running, acknowledged) = (Running::default(), AtomicI64::new(0));
-    std::thread::scope(|scope| {
-        let _ends = running.until_drop();
-        for seed in 0..2 {
-            let (database, table, running, acknowledged) = (&database, &table, &running, &acknowledged);
-            scope.spawn(move || {
-                let mut random = fastrand::Rng::with_seed(seed);
-                while running.goes_on() {
-                    transfer(database, table, &mut random).expect("there is room");
-                    acknowledged.fetch_add(1, Ordering::SeqCst);
-                }
-            });
-        }
-        scope.spawn(|| {
-            while running.goes_on() {
-                checkpoint(&database);
-            }
-        });
+    beside_transfers(&database, &table, |acknowledged| {
         for round in 0..12 {
             while acknowledged.load(Ordering::SeqCst) < (round + 1) * 300 {
                 std::thread::yield_now();

@@ -4,6 +4,7 @@ use super::*;
 use ankerdb_checkpoint::{BackupReport, RestoreReport, WriteRate, backup, restore};
 pub(crate) use ankerdb_log::simulated::SimulatedDisk;
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 pub(crate) const ACCOUNTS: i32 = 50;
 pub(crate) const FILE: &str = "copies/bank.backup";
@@ -166,4 +167,28 @@ pub(crate) fn fill_log(database: &Database) {
         Ok(())
     };
     database.session().run(Isolation::Serializable, remove).expect("there is room");
+}
+
+/// Does some work while two threads move money and one writes checkpoints; it sees how many transfers were acknowledged.
+pub(crate) fn beside_transfers(database: &Database, table: &Arc<Table>, work: impl FnOnce(&AtomicI64)) {
+    let (running, acknowledged) = (Running::default(), AtomicI64::new(0));
+    std::thread::scope(|scope| {
+        let _ends = running.until_drop();
+        for seed in 0..2 {
+            let (running, acknowledged) = (&running, &acknowledged);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                while running.goes_on() {
+                    transfer(database, table, &mut random).expect("there is room");
+                    acknowledged.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        scope.spawn(|| {
+            while running.goes_on() {
+                checkpoint(database);
+            }
+        });
+        work(&acknowledged);
+    });
 }

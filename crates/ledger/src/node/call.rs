@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::Channel;
@@ -50,18 +51,14 @@ impl RemoteProcess {
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
     {
-        let failed = |message: String| LedgerError::Process { name: self.name.clone(), message };
-        let path = PathAndQuery::from_maybe_shared(format!("{}/{method}", self.service))
-            .map_err(|error| failed(error.to_string()))?;
-        let mut client =
-            tonic::client::Grpc::new(self.channel.clone()).max_decoding_message_size(self.answer_bytes_max);
+        let (mut client, path) = self.client(method)?;
         let work = async {
-            client.ready().await.map_err(|error| failed(explain(&error)))?;
+            client.ready().await.map_err(|error| self.failed(explain(&error)))?;
             let codec = ProstCodec::<Q, A>::default();
             let answer = client.unary(tonic::Request::new(message), path, codec).await;
             answer.map(tonic::Response::into_inner).map_err(|status| self.error_of(&status))
         };
-        let late = || failed(format!("{method} was not answered in {} s", limit.as_secs_f64()));
+        let late = || self.failed(format!("{method} was not answered in {} s", limit.as_secs_f64()));
         tokio::time::timeout(limit, work).await.map_err(|_| late())?
     }
 }
@@ -78,13 +75,24 @@ impl<Q> Stream for MessageStream<Q> {
 }
 
 impl RemoteProcess {
+    /// What calls a method, and the method's path.
+    fn client(&self, method: &str) -> LedgerResult<(Grpc<Channel>, PathAndQuery)> {
+        let path = PathAndQuery::from_maybe_shared(format!("{}/{method}", self.service));
+        let client = Grpc::new(self.channel.clone()).max_decoding_message_size(self.answer_bytes_max);
+        Ok((client, path.map_err(|error| self.failed(error.to_string()))?))
+    }
+
+    fn failed(&self, message: String) -> LedgerError {
+        LedgerError::Process { name: self.name.clone(), message }
+    }
+
     /// An error that this process has answered with.
     fn error_of(&self, status: &tonic::Status) -> LedgerError {
         match status.code() {
             Code::InvalidArgument | Code::PermissionDenied | Code::Unauthenticated | Code::OutOfRange => {
                 LedgerError::Refused(format!("\"{}\" has refused: {}", self.name, status.message()))
             }
-            _ => LedgerError::Process { name: self.name.clone(), message: say(status) },
+            _ => self.failed(say(status)),
         }
     }
 
@@ -101,12 +109,8 @@ impl RemoteProcess {
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
     {
-        let failed = |message: String| LedgerError::Process { name: self.name.clone(), message };
-        let path = PathAndQuery::from_maybe_shared(format!("{}/{method}", self.service))
-            .map_err(|error| failed(error.to_string()))?;
-        let mut client =
-            tonic::client::Grpc::new(self.channel.clone()).max_decoding_message_size(self.answer_bytes_max);
-        client.ready().await.map_err(|error| failed(explain(&error)))?;
+        let (mut client, path) = self.client(method)?;
+        client.ready().await.map_err(|error| self.failed(explain(&error)))?;
         let (messages, codec) = (tonic::Request::new(MessageStream(messages)), ProstCodec::<Q, A>::default());
         let answers = client.streaming(messages, path, codec).await;
         let answers = answers.map_err(|status| self.error_of(&status))?.into_inner();
