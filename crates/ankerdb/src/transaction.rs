@@ -333,7 +333,7 @@ impl<'c> Transaction<'c> {
         self.check_writable(command)?;
         self.with(|inner| {
             let done = work(inner)?;
-            inner.engine.check_references()?;
+            inner.engine.check_constraints()?;
             Ok(done)
         })
     }

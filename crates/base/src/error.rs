@@ -148,6 +148,8 @@ sql_states! {
     InFailedSqlTransaction = "25P02",
     /// A prepared statement does not exist.
     InvalidSqlStatementName = "26000",
+    /// A client does not know the password.
+    InvalidPassword = "28P01",
     /// A database does not exist.
     InvalidCatalogName = "3D000",
     /// A schema does not exist.

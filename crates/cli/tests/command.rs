@@ -20,6 +20,11 @@ fn impossible_requests_are_refused_in_one_line() {
         (&["serve", "--in-memory", "--copy-folder", "/no/such/folder"], "--copy-folder must be a folder"),
         (&["serve", "--in-memory", "--socket-folder", "/no/such/folder"], "--socket-folder must be a folder"),
         (
+            &["serve", "--in-memory", "--password-file", "/no/such/file"],
+            "--password-file \"/no/such/file\": No such file",
+        ),
+        (&["serve", "--in-memory", "--password-file", "/proc/self/status"], "others may read it; chmod 600"),
+        (
             &["serve", "--in-memory", "--data-dir", "x"],
             "'--in-memory' cannot be used with '--data-dir <DIR>'",
         ),

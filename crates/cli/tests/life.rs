@@ -2,9 +2,11 @@
 
 mod support;
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
@@ -165,6 +167,37 @@ fn a_socket_in_a_folder_is_there_as_long_as_the_server() {
     signal(&server.process, "-TERM");
     assert_eq!(ended(&mut server.process).code(), Some(0));
     assert_eq!(std::fs::read_dir(&folder.0).expect("the folder").count(), 0, "nothing is left");
+}
+
+#[test]
+fn a_server_with_a_password_file_asks_for_the_password() {
+    let folder = Folder::new("password");
+    let file = folder.0.join("password");
+    let path = file.to_str().expect("the path is text");
+    let options =
+        ["serve", "--olap-threads", "1", "--in-memory", "--listen", "127.0.0.1:0", "--password-file", path];
+    let refused = |contents: &str, why: &str| {
+        std::fs::write(&file, contents).expect("the folder is there");
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("it is the test's own");
+        let output = ankerdb(&options).output().expect("the command starts");
+        let told = support::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(why), "{told}");
+    };
+    refused("", "the password is empty");
+    refused("\nsecond line", "the password is empty");
+    refused("SCRAM-SHA-256$4096:AAAA", "the SCRAM-SHA-256 verifier is malformed");
+    std::fs::write(&file, "s3cret\nanother line\n").expect("the folder is there");
+    let (mut server, _) = Server::spawn(ankerdb(&options));
+    let mut client = TcpStream::connect(server.address).expect("it listens");
+    let parameters = b"user\0me\0database\0ankerdb\0\0";
+    let packet = [&(8 + parameters.len() as u32).to_be_bytes()[..], &[0, 3, 0, 0], parameters].concat();
+    client.write_all(&packet).expect("it reads");
+    let mut asked = [0; 9];
+    client.read_exact(&mut asked).expect("it answers");
+    assert_eq!((asked[0], asked[8]), (b'R', 10), "SASL is asked for");
+    signal(&server.process, "-TERM");
+    assert_eq!(ended(&mut server.process).code(), Some(0), "a client that is asked holds nothing up");
 }
 
 /// A folder with so much in it that to read it takes a while.

@@ -56,7 +56,7 @@ impl Tables {
 
     fn add_child(&self, transaction: &mut Transaction, id: i32, parent: i32) -> Result<()> {
         transaction.insert(&self.child, self.row(id, parent))?;
-        transaction.check_references()
+        transaction.check_constraints()
     }
 
     fn delete_parent(&self, transaction: &mut Transaction, id: i32) -> Result<()> {
@@ -65,7 +65,7 @@ impl Tables {
             transaction.lock(&self.parent, row, LockWait::Wait)?;
         }
         transaction.delete(&self.parent, row)?;
-        transaction.check_references()
+        transaction.check_constraints()
     }
 
     /// Children whose parents are not there, as of now.
@@ -271,7 +271,7 @@ fn one_scan_looks_for_all_keys_of_a_statement() {
             let row = find(transaction, &parent, id, &[])?.expect("it is there");
             transaction.delete(&parent, row)?;
         }
-        transaction.check_references()
+        transaction.check_constraints()
     });
     assert_eq!(deleted, Ok(()));
     assert_eq!((with.row_count(), without.row_count()), (0, 0));
@@ -300,7 +300,7 @@ fn no_child_is_left_alone_under_load() {
                                 0 => tables.delete_parent(&mut transaction, parent),
                                 1 => transaction
                                     .insert(&tables.parent, item(parent, 0, 0, 0))
-                                    .and_then(|_| transaction.check_references()),
+                                    .and_then(|_| transaction.check_constraints()),
                                 _ => {
                                     let id = next.fetch_add(1, Ordering::Relaxed) as i32;
                                     tables.add_child(&mut transaction, id, parent)

@@ -138,6 +138,50 @@ fn a_transaction_finds_its_rows_under_the_keys_that_it_has_given_them_last() {
     client.commit().unwrap();
 }
 
+/// One statement of an interactive transaction that gives rows other ids.
+fn move_all(client: &mut Client, moves: &[(i32, i32)]) -> Result<()> {
+    let rows: Vec<RowId> =
+        moves.iter().map(|(id, _)| client.find(*id, &[]).unwrap().expect("the row is there")).collect();
+    for (row, (_, to)) in rows.into_iter().zip(moves) {
+        client.transaction.update(&client.table, row, vec![(ID, Value::Integer(*to))])?;
+    }
+    client.transaction.check_constraints()
+}
+
+#[test]
+fn a_statement_moves_keys_along_in_whatever_order_rows_come() {
+    let (database, table) = stage();
+    for isolation in [Isolation::ReadCommitted, Isolation::Serializable] {
+        let mut client = Client::begin(&database, &table, isolation);
+        let up: Vec<(i32, i32)> = (1..=9).map(|id| (id, id + 1)).collect();
+        move_all(&mut client, &up).unwrap();
+        assert!(client.find(1, &[]).unwrap().is_none() && client.find(10, &[]).unwrap().is_some());
+        let down: Vec<(i32, i32)> = up.iter().rev().map(|&(id, to)| (to, id)).collect();
+        move_all(&mut client, &down).unwrap();
+        move_all(&mut client, &[(1, 2), (2, 1), (5, 3), (3, 5)]).unwrap();
+        client.commit().unwrap();
+        assert_eq!(try_insert(&database, &table, 9).unwrap_err().state(), SqlState::UniqueViolation);
+        try_insert(&database, &table, 10).unwrap();
+        try_change(&database, &table, 10, |transaction, row| transaction.delete(&table, row)).unwrap();
+    }
+}
+
+/// The key is found to be taken at the end of the statement, not at its commit, whether its other row was written before or not.
+#[test]
+fn a_key_that_two_rows_end_with_is_refused_at_the_end_of_the_statement() {
+    let (database, table) = stage();
+    for moves in [&[(1, 2)][..], &[(1, 20), (2, 20)], &[(1, 2), (2, 3)], &[(2, 3), (3, 4), (4, 20), (5, 3)]] {
+        let mut client = Client::begin(&database, &table, Isolation::ReadCommitted);
+        let savepoint = client.transaction.set_savepoint().unwrap();
+        let refused = move_all(&mut client, moves).unwrap_err();
+        assert_eq!(refused.state(), SqlState::UniqueViolation, "{moves:?}");
+        client.transaction.rollback_to(savepoint);
+        client.transaction.check_constraints().unwrap();
+        assert!((1..=9).all(|id| client.find(id, &[]).unwrap().is_some()));
+        client.commit().unwrap();
+    }
+}
+
 /// Interactive transactions lock rows and move them between a few keys, procedures insert and delete rows with these
 /// keys, and at all times each key has one row. An old reader keeps all former keys' entries.
 #[test]

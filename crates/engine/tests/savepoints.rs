@@ -9,7 +9,7 @@ mod support;
 
 use ankerdb_engine::*;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use support::view_rows;
@@ -49,6 +49,8 @@ enum Step {
     Note(i32, u16),
     /// Another id.
     Move(i32, i32),
+    /// Ids, or codes, of the rows whose bits are set go round by so many, in one statement.
+    Turn(usize, u16, i32),
     Delete(i32),
     Set,
     /// To one of the savepoints that are open.
@@ -64,6 +66,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (id(), 0..4i32).prop_map(|(id, kind)| Step::Rekind(id, kind)),
         2 => (id(), any::<u16>()).prop_map(|(id, note)| Step::Note(id, note)),
         1 => (id(), id()).prop_map(|(id, to)| Step::Move(id, to)),
+        2 => (prop_oneof![Just(ID), Just(CODE)], any::<u16>(), 1..IDS).prop_map(|(column, rows, by)| Step::Turn(column, rows, by)),
         2 => id().prop_map(Step::Delete),
         3 => Just(Step::Set),
         2 => any::<usize>().prop_map(Step::RollBack),
@@ -96,13 +99,41 @@ impl Stage {
         self.transaction.find(&self.table, index, &key, ColumnSet::ALL).unwrap()
     }
 
-    /// Writes columns of the row with this id, if there is one.
-    fn update(&mut self, id: i32, changes: Vec<(usize, Value)>, change: impl FnOnce(&mut State, i32)) {
-        let Some(row) = self.find(BY_ID, id) else { return };
-        self.transaction.lock(&self.table, row, LockWait::Wait).unwrap();
-        match self.transaction.update(&self.table, row, changes) {
-            Ok(()) => change(&mut self.state, id),
-            Err(error) => assert_eq!(error.state(), SqlState::UniqueViolation),
+    /// Writes one column of rows in one statement, which fails if two rows have one id or one code then.
+    fn update(&mut self, column: usize, changes: &[(i32, Value)]) {
+        let mut rows: Vec<(i32, Row)> = self.state.iter().map(|(id, row)| (*id, row.clone())).collect();
+        for (id, row) in &mut rows {
+            match (column, changes.iter().find(|(changed, _)| changed == id).map(|(_, value)| value.clone()))
+            {
+                (ID, Some(Value::Integer(to))) => *id = to,
+                (CODE, Some(Value::Integer(code))) => row.0 = code,
+                (KIND, Some(Value::Integer(kind))) => row.1 = kind,
+                (NOTE, Some(Value::Text(note))) => row.2 = note.to_string(),
+                (_, change) => assert!(change.is_none(), "{change:?}"),
+            }
+        }
+        let count = rows.len();
+        let codes: BTreeSet<i32> = rows.iter().map(|(_, row)| row.0).collect();
+        let state: State = rows.into_iter().collect();
+        let is_refused = state.len() < count || codes.len() < count;
+        let savepoint = is_refused.then(|| self.transaction.set_savepoint().unwrap());
+        let found: Vec<_> = changes.iter().map(|(id, _)| self.find(BY_ID, *id)).collect();
+        for (row, (_, value)) in found.into_iter().zip(changes) {
+            let Some(row) = row else { continue };
+            self.transaction.lock(&self.table, row, LockWait::Wait).unwrap();
+            self.transaction.update(&self.table, row, vec![(column, value.clone())]).unwrap();
+        }
+        let checked = self.transaction.check_constraints();
+        match savepoint {
+            Some(savepoint) => {
+                assert_eq!(checked.unwrap_err().state(), SqlState::UniqueViolation);
+                self.transaction.rollback_to(savepoint);
+                self.transaction.release_savepoint(savepoint);
+            }
+            None => {
+                checked.unwrap();
+                self.state = state;
+            }
         }
     }
 
@@ -121,19 +152,18 @@ impl Stage {
                     self.state.insert(id, row);
                 }
             }
-            Step::Recode(id, code) => self.update(id, vec![(CODE, Value::Integer(code))], |state, id| {
-                state.get_mut(&id).unwrap().0 = code;
-            }),
-            Step::Rekind(id, kind) => self.update(id, vec![(KIND, Value::Integer(kind))], |state, id| {
-                state.get_mut(&id).unwrap().1 = kind;
-            }),
-            Step::Note(id, seed) => self.update(id, vec![(NOTE, Value::text(note(seed)))], |state, id| {
-                state.get_mut(&id).unwrap().2 = note(seed);
-            }),
-            Step::Move(id, to) => self.update(id, vec![(ID, Value::Integer(to))], |state, id| {
-                let row = state.remove(&id).unwrap();
-                assert!(state.insert(to, row).is_none());
-            }),
+            Step::Recode(id, code) => self.update(CODE, &[(id, Value::Integer(code))]),
+            Step::Rekind(id, kind) => self.update(KIND, &[(id, Value::Integer(kind))]),
+            Step::Note(id, seed) => self.update(NOTE, &[(id, Value::text(note(seed)))]),
+            Step::Move(id, to) => self.update(ID, &[(id, Value::Integer(to))]),
+            Step::Turn(column, bits, by) => {
+                let turned = |(id, row): (&i32, &Row)| {
+                    let (now, count) = if column == ID { (*id, IDS) } else { (row.0, 20) };
+                    (bits >> id & 1 == 1).then(|| (*id, Value::Integer((now + by) % count)))
+                };
+                let changes: Vec<(i32, Value)> = self.state.iter().filter_map(turned).collect();
+                self.update(column, &changes);
+            }
             Step::Delete(id) => {
                 if let Some(row) = self.find(BY_ID, id) {
                     self.transaction.lock(&self.table, row, LockWait::Wait).unwrap();

@@ -14,6 +14,7 @@
 //! (connections.md) has the comparison with few threads that serve many connections. A client that says nothing between two
 //! transactions loses its thread to others (`idle`) until it does.
 
+use crate::authentication::{Password, authenticate};
 use crate::cancel::{CancelEntry, CancelRegistry};
 use crate::connections::{ConnectionPlace, Connections};
 use crate::frontend::{Frame, Message};
@@ -49,6 +50,7 @@ pub(crate) struct ServerState {
     pub hangups: Hangups,
     pub idle: IdleConnections,
     pub sessions: Arc<Sessions>,
+    pub password: Option<Password>,
 }
 
 /// The number of sessions, and its limit.
@@ -164,6 +166,11 @@ impl Client {
         let mut wire = Wire::new(self.stream.clone(), self.shared.connections.clone());
         match startup::negotiate(&mut wire, &self.shared.cancels) {
             Ok(Some(parameters)) => {
+                if let Some(password) = &self.shared.password
+                    && let Err(failure) = authenticate(&mut wire, password, &parameters)
+                {
+                    return Err((wire, failure));
+                }
                 let started = open_session(&self.stream, wire, &self.shared, &parameters)?;
                 self.serve_session(started, |connection, shared, cancel| {
                     connection.greet(&parameters, cancel)?;

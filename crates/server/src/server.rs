@@ -7,6 +7,7 @@
 //!       57P03 starting up      sessions     57P03 shutting down
 //! ```
 
+use crate::authentication::Password;
 use crate::cancel::CancelRegistry;
 use crate::connection::{Client, ServerState, Sessions, too_many, turn_away};
 use crate::hangup::Hangups;
@@ -43,6 +44,8 @@ pub struct ServerOptions {
     pub socket_folder: Option<PathBuf>,
     /// Sessions at the same time; more are turned away with 53300. Each has a thread while its client is busy.
     pub max_connections: usize,
+    /// What clients have to know; `None` lets everybody in who reaches the server.
+    pub password: Option<Password>,
 }
 
 /// A server that is bound to its port, and answers there until it is dropped.
@@ -60,6 +63,7 @@ pub struct Stopper(Arc<Front>);
 struct Front {
     listeners: Vec<Listener>,
     max_connections: usize,
+    password: Option<Password>,
     workers: Arc<Workers>,
     cancels: Arc<CancelRegistry>,
     turnstile: Turnstile,
@@ -119,6 +123,7 @@ impl Server {
         let front = Arc::new(Front {
             listeners,
             max_connections: options.max_connections,
+            password: options.password.clone(),
             turnstile: Turnstile::new(cancels.clone(), workers.clone()),
             workers,
             cancels,
@@ -163,6 +168,7 @@ impl Server {
             hangups: Hangups::start()?,
             idle: IdleConnections::start(front.workers.clone())?,
             sessions: Sessions::at_most(front.max_connections),
+            password: front.password.clone(),
         });
         let mut stage = front.stage.lock();
         if matches!(*stage, Stage::Starting) {

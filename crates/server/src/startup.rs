@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(crate) const DATABASE: &str = "ankerdb";
 
 /// How long a client may take to start a session, like PostgreSQL's `authentication_timeout`.
-const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest startup packet, as in PostgreSQL.
 const PACKET_BYTES_MAX: usize = 10_000;
 const CANCEL_REQUEST: u32 = 80_877_102;

@@ -109,7 +109,7 @@ impl Runner {
             WritePlan::With(plan) => self.run_steps(plan, transaction, environment),
             plan => self.run_step(plan, transaction, &environment, &[]),
         }?;
-        transaction.check_references()?;
+        transaction.check_constraints()?;
         Ok(done)
     }
 

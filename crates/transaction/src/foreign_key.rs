@@ -38,7 +38,7 @@ impl Transaction {
     }
 
     /// Has foreign keys that can be deferred tested at the end of this transaction, or at that of each statement: those with
-    /// these names, or all. The caller [tests](Self::check_references) those that are not deferred any more.
+    /// these names, or all. The caller [tests](Self::check_constraints) those that are not deferred any more.
     pub fn set_deferred(&mut self, names: &[String], is_deferred: bool) {
         self.references.set_deferred(names, is_deferred);
         let (mut orphans, mut lost) =
@@ -136,7 +136,7 @@ impl Transaction {
             let is_kept = changed.is_some_and(|changed| !changed.intersects(key.column_set()));
             if !is_kept && !self.has_parent(table, key, row)? {
                 let is_deferred = self.references.is_deferred(&key.name, key.timing);
-                self.make_reference_room(self.references.orphans.len(), size_of::<Orphan>())?;
+                self.make_room_to_note(self.references.orphans.len(), size_of::<Orphan>())?;
                 let no_room = |_| Error::out_of_memory(size_of::<Orphan>());
                 self.references.orphans.try_reserve(1).map_err(no_room)?;
                 self.references.orphans.push(Orphan { child, key: position, row, is_deferred });
@@ -269,7 +269,7 @@ impl Transaction {
                 continue;
             }
             let is_deferred = self.is_deferred(foreign, new_key.is_some());
-            self.make_reference_room(self.references.lost.len(), LOST_KEY_BYTES)?;
+            self.make_room_to_note(self.references.lost.len(), LOST_KEY_BYTES)?;
             let no_room = |_| Error::out_of_memory(LOST_KEY_BYTES);
             self.references.lost.try_reserve(1).map_err(no_room)?;
             self.references.lost.push(LostKey { parent, reference: position, key, new_key, is_deferred });
@@ -394,7 +394,7 @@ impl Transaction {
     }
 
     /// Room for one more of what is kept for the end, of which there are `kept`.
-    fn make_reference_room(&mut self, kept: usize, bytes: usize) -> Result<()> {
+    pub(crate) fn make_room_to_note(&mut self, kept: usize, bytes: usize) -> Result<()> {
         if kept >= KEPT_UNASKED && kept.is_power_of_two() {
             self.admit(Claim::Write, kept * bytes)?;
         }

@@ -202,9 +202,16 @@ impl OwnKeys {
 
     /// Some row that has exactly this key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<RowId> {
+        self.get_other(key, None)
+    }
+
+    /// Some row other than `myself` that has exactly this key.
+    pub(crate) fn get_other(&self, key: &[u8], myself: Option<RowId>) -> Option<RowId> {
         let key = Bound::Included(EncodedKey::from(key));
         let mut entries = self.entries.range((lower_cut(&key), upper_cut(&key)));
-        entries.find(|(_, until)| self.look() && **until == ALWAYS).map(|(entry, _)| entry.row)
+        let holds =
+            |(entry, until): &(&Entry, &u64)| self.look() && **until == ALWAYS && Some(entry.row) != myself;
+        entries.find(holds).map(|(entry, _)| entry.row)
     }
 
     /// Counts an entry that was looked at.

@@ -24,14 +24,19 @@ struct Sides {
 }
 
 impl Transaction {
-    /// Tests the foreign keys that are due at the end of a statement, and does what follows from them for other rows. To be
-    /// called after each statement that writes; the commit calls it for what is left. Costs nothing where all rows that were
-    /// written have parents, and none that was deleted has children.
+    /// Tests the constraints that are due at the end of a statement, unique keys and foreign keys, and does what follows from
+    /// them for other rows. To be called after each statement that writes; the commit calls it for what is left. Costs nothing
+    /// where no row got a key while another one had it, all rows that were written have parents, and none that was deleted
+    /// has children.
     ///
     /// # Errors
-    /// `ForeignKeyViolation`; those of writing to other rows; `SerializationFailure` if such a row has changed.
+    /// `UniqueViolation`, `ForeignKeyViolation`; those of writing to other rows; `SerializationFailure` if such a row has
+    /// changed.
     #[inline]
-    pub fn check_references(&mut self) -> Result<()> {
+    pub fn check_constraints(&mut self) -> Result<()> {
+        if !self.contested.is_empty() {
+            self.settle_contested()?;
+        }
         if self.references.is_settled() { Ok(()) } else { self.settle_references(false) }
     }
 
@@ -53,6 +58,8 @@ impl Transaction {
                 rest = &rest[count..];
             }
         }
+        // Keys that have moved along with those that they refer to.
+        self.settle_contested()?;
         for orphan in self.references.take_orphans(is_end) {
             self.check_interrupt()?;
             self.settle_orphan(orphan, is_end)?;

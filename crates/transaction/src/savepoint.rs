@@ -27,6 +27,7 @@ impl Transaction {
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
         self.writes.rollback_to(savepoint.0);
         self.references.forget_statement();
+        self.contested.clear();
     }
 
     /// Forgets a savepoint and all later ones; what was written stays.

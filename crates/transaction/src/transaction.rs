@@ -2,6 +2,7 @@
 
 use crate::announced::Announced;
 use crate::blocker::Blocker;
+use crate::contested::ContestedKey;
 use crate::isolation::Isolation;
 use crate::logging::Redo;
 use crate::manager::{TransactionManager, Versioning};
@@ -42,6 +43,7 @@ pub struct Transaction {
     /// What was read and has to hold at the commit. Below SERIALIZABLE: for foreign keys only.
     pub(crate) reads: ReadSet,
     pub(crate) references: References,
+    pub(crate) contested: Vec<ContestedKey>,
     pub(crate) statement: StatementStart,
     /// The earliest timestamp as of which a constraint on a changed row was tested.
     pub(crate) checked_at: Option<Timestamp>,
@@ -160,6 +162,7 @@ impl Transaction {
             tables: TouchedTables::new(database),
             reads: ReadSet::default(),
             references: References::default(),
+            contested: Vec::new(),
             statement: StatementStart::default(),
             checked_at: None,
             writes: WriteSet::default(),
@@ -231,6 +234,7 @@ impl Transaction {
     pub(crate) fn end(&mut self) {
         self.reads.clear();
         self.references.clear();
+        self.contested = Vec::new();
         self.writes.clear();
         self.load = None;
         self.buffers.shrink();

@@ -2,12 +2,10 @@
 
 use crate::check::{check_new_row, failing_row};
 use crate::isolation::Isolation;
-use crate::key_filter::key_hash;
-use crate::refusal::duplicate_key;
 use crate::transaction::Transaction;
 use crate::write_set::Purpose;
-use ankerdb_base::{ColumnSet, Error, IndexPosition, Result, RowId, SqlState};
-use ankerdb_table::{Cell, CellLayout, Index, Table};
+use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
+use ankerdb_table::{Cell, CellLayout, Table};
 use ankerdb_value::{DataType, Number, Value, ValueRef, json};
 use std::sync::Arc;
 
@@ -26,7 +24,10 @@ impl Transaction {
         if self.is_interactive() {
             for (position, index) in table.maintained_indexes().filter(|(_, index)| index.definition().unique)
             {
-                self.check_key_is_free(table, position, index, None, &|column| values[column].clone())?;
+                let value = |column: usize| values[column].clone();
+                if let Some(hash) = self.check_key_is_free(table, position, index, None, &value)? {
+                    self.buffers.checked_keys.push((position, hash));
+                }
             }
         }
         let number = self.tables.number(table)?;
@@ -116,10 +117,11 @@ impl Transaction {
         self.check_parents(table, row, Some(changed))
     }
 
-    /// Changes columns of a visible row.
+    /// Changes columns of a visible row. In an interactive transaction unique keys are checked at the end of the statement
+    /// ([`check_constraints`](Self::check_constraints)), else at the commit.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert).
+    /// `NotNullViolation`; `OutOfMemory` past the memory limit; `GeneratedAlways` for a value in a column that is computed.
     pub fn update(&mut self, table: &Arc<Table>, row: RowId, mut changes: Vec<(usize, Value)>) -> Result<()> {
         if table.has_generated() {
             self.add_generated(table, row, &mut changes)?;
@@ -133,23 +135,7 @@ impl Transaction {
         let written = changed_columns(table, &changes);
         self.keep_lost_keys(table, row, Some((written, &change)))?;
         if self.is_interactive() {
-            let mut changed = ColumnSet::EMPTY;
-            changes.iter().for_each(|(column, _)| changed.insert(*column));
-            for (position, index) in table.maintained_indexes() {
-                if index.definition().unique && index.key_columns().intersects(changed) {
-                    let value = |column: usize| {
-                        let change = changes.iter().find(|(position, _)| *position == column);
-                        change.map_or_else(|| self.value(table, row, column), |(_, value)| value.clone())
-                    };
-                    let values: Vec<(usize, Value)> =
-                        index.sources().iter().map(|&column| (column, value(column))).collect();
-                    let value = |column: usize| {
-                        let value = values.iter().find(|(position, _)| *position == column);
-                        value.expect("all key columns were read").1.clone()
-                    };
-                    self.check_key_is_free(table, position, index, Some(row), &value)?;
-                }
-            }
+            self.note_contested(table, row, &changes)?;
         }
         let cells = changes.iter().map(|(column, value)| (*column, cell_of(table, *column, value)));
         self.make_room(Purpose::Keeps, cells.clone().map(|(_, cell)| cell))?;
@@ -198,57 +184,6 @@ impl Transaction {
         if may_move && !self.announced.keeps_rows() && row.provisional_number().is_none() {
             self.announced.set_keeps_rows(!self.has_locked(table, row));
         }
-    }
-
-    /// 23505 if a row visible to this transaction, other than `myself`, has the key. It has then read that row.
-    fn check_key_is_free(
-        &mut self,
-        table: &Arc<Table>,
-        position: IndexPosition,
-        index: &Index,
-        myself: Option<RowId>,
-        value: &dyn Fn(usize) -> Value,
-    ) -> Result<()> {
-        let mut key = std::mem::take(&mut self.buffers.key);
-        key.clear();
-        let has_null = index.encode_row(value, &mut key);
-        let found = match has_null {
-            Ok(false) if index.valid_from() <= self.start => {
-                self.row_with_key(table, position, index, &key, myself)
-            }
-            has_null => has_null.map(|_| None),
-        };
-        self.buffers.key = key;
-        // If no row has it, nothing is noted: the commit checks the key again anyway.
-        if found?.is_some() { Err(duplicate_key(table, index, value)) } else { Ok(()) }
-    }
-
-    /// The row other than `myself` that has a key for this transaction, pending or committed. A committed one is noted as
-    /// read. Costs a descent in the index, and a look at each row that has or had the key.
-    fn row_with_key(
-        &mut self,
-        table: &Arc<Table>,
-        position: IndexPosition,
-        index: &Index,
-        key: &[u8],
-        myself: Option<RowId>,
-    ) -> Result<Option<RowId>> {
-        self.before_read()?;
-        let (number, hash) = (self.tables.number(table)?, key_hash(key));
-        self.buffers.checked_keys.push((position, hash));
-        let is_other = |row: &RowId| Some(*row) != myself;
-        if self.writes.has_own_keys(number, index.key_columns())
-            && self.may_have_key(number, position, index, hash)?
-            && let Some(row) = self.own_keys(number, position, index)?.get(key).filter(is_other)
-        {
-            return Ok(Some(row));
-        }
-        let found = self.committed_row(number, index, key, &crossbeam_epoch::pin()).filter(is_other);
-        self.check_still_there(index)?;
-        if found.is_some() {
-            self.note_lookup(number, position, index, key, ColumnSet::EMPTY, found);
-        }
-        Ok(found)
     }
 }
 

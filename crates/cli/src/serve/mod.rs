@@ -1,6 +1,7 @@
 //! `ankerdb serve`
 
 mod herald;
+mod password;
 mod service_manager;
 
 use crate::engine::EngineOption;
@@ -28,6 +29,10 @@ pub(crate) struct ServeOptions {
     /// Folder with a socket for programs on this machine, such as /tmp: `psql -h /tmp`; by default there is none
     #[arg(long, value_name = "FOLDER")]
     socket_folder: Option<PathBuf>,
+    /// File whose first line is the password that clients have to know, or PostgreSQL's SCRAM-SHA-256 verifier of it; readable
+    /// for its owner alone. By default everybody who reaches the server may connect
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
     /// Threads that run analytical queries
     #[arg(long, value_name = "N", default_value_t = default_threads())]
     olap_threads: usize,
@@ -105,7 +110,11 @@ pub(crate) fn run(options: &ServeOptions) -> Result<()> {
         listen: resolve(&options.listen)?,
         socket_folder: options.socket_folder()?,
         max_connections: options.max_connections,
+        password: options.password_file.as_deref().map(password::read).transpose()?,
     };
+    if let Some(warning) = password::warning(server_options.listen, server_options.password.as_ref()) {
+        eprintln!("ankerdb: {warning}");
+    }
     let query_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
     let keeper = Keeper {
         database_options: options.database()?,

@@ -184,7 +184,7 @@ pub(crate) fn raw(address: SocketAddr) -> Client {
 
 impl Client {
     /// A connection that has said nothing yet.
-    fn over(stream: Stream) -> Client {
+    pub(crate) fn over(stream: Stream) -> Client {
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         match &stream {
             Stream::Tcp(stream) => stream.set_write_timeout(Some(TIMEOUT)).unwrap(),

@@ -23,6 +23,7 @@ mod notify;
 mod numerics;
 mod packed;
 mod parquet;
+mod password;
 mod precision;
 mod psql;
 mod script;

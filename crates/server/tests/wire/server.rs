@@ -1,7 +1,7 @@
 //! A server of its own for each test.
 
 use ankerdb_engine::{Configuration, Database};
-use ankerdb_server::{Server, ServerOptions, Stopper};
+use ankerdb_server::{Password, Server, ServerOptions, Stopper};
 use ankerdb_socket::Stream;
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use std::net::{SocketAddr, TcpStream};
@@ -40,11 +40,17 @@ impl TestServer {
     pub(crate) fn giving(folder: &Path) -> TestServer {
         let engine = TestServer::engine(Database::new());
         engine.give_files(folder.to_owned());
-        TestServer::serving(engine, 500)
+        TestServer::serving(engine, 500, None)
+    }
+
+    /// For clients that know a password.
+    pub(crate) fn asking_for(password: &str, max_connections: usize) -> TestServer {
+        let password = Password::new(password).unwrap();
+        TestServer::serving(TestServer::engine(Database::new()), max_connections, Some(password))
     }
 
     fn with(database: Database, max_connections: usize) -> TestServer {
-        TestServer::serving(TestServer::engine(database), max_connections)
+        TestServer::serving(TestServer::engine(database), max_connections, None)
     }
 
     fn engine(database: Database) -> SqlEngine {
@@ -52,13 +58,14 @@ impl TestServer {
         SqlEngine::new(database, options).unwrap()
     }
 
-    fn serving(engine: SqlEngine, max_connections: usize) -> TestServer {
+    fn serving(engine: SqlEngine, max_connections: usize, password: Option<Password>) -> TestServer {
         static SERVERS: AtomicUsize = AtomicUsize::new(0);
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("ankerdb-wire-{}-{number}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let options = ServerOptions { listen, socket_folder: Some(folder.clone()), max_connections };
+        let options =
+            ServerOptions { listen, socket_folder: Some(folder.clone()), max_connections, password };
         let server = Server::bind(&options).unwrap();
         server.admit(engine).unwrap();
         let (address, stopper) = (server.local_address(), server.stopper());

@@ -227,7 +227,7 @@ impl CopyIn {
                 Some(whole) => loader.load_file(whole, transaction)?,
                 None => loader.last_line(splitter, transaction)?,
             }
-            transaction.check_references()
+            transaction.check_constraints()
         });
         let stored = result.and_then(|()| match self.own.take() {
             Some(mut own) => own.commit().map(drop).map_err(|error| self.loader.at_refused(error, &own)),

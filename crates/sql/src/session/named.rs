@@ -222,7 +222,7 @@ impl SqlSession {
         }
         self.within_block(|_, transaction| {
             transaction.set_deferred(names, is_deferred);
-            transaction.check_references()
+            transaction.check_constraints()
         })
     }
 

@@ -109,7 +109,7 @@ fn begin(plans: &[DeletePlan], transaction: &mut Transaction) -> Result<()> {
 
 fn end(transaction: &mut Transaction) -> Result<()> {
     transaction.emptied();
-    transaction.check_references()
+    transaction.check_constraints()
 }
 
 /// Deletes all rows of a table.
