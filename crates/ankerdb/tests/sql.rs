@@ -338,6 +338,38 @@ fn threads_that_merge_the_same_keys_lose_nothing() -> Result<()> {
     Ok(())
 }
 
+/// Also within transactions, whose own rows they do not see.
+#[test]
+fn statements_as_of_a_kept_snapshot_read_it_everywhere() -> Result<()> {
+    let db = numbers(10);
+    db.execute("CREATE SNAPSHOT ten", ())?;
+    db.execute("DELETE FROM t WHERE i > 5", ())?;
+    let all = "SELECT count(*) FROM t AS OF SNAPSHOT ten";
+    let one = "SELECT count(*) FROM t WHERE i = $1 AS OF SNAPSHOT ten";
+    assert_eq!(db.query_one(all, ())?.get::<i64>(0)?, 10);
+    assert_eq!(db.query_one(one, 7)?.get::<i64>(0)?, 1);
+    let counts = db.transaction(|tx| {
+        tx.execute("INSERT INTO t VALUES (11, 0, 0)", ())?;
+        let count = |sql: &str| tx.query_one(sql, ())?.get::<i64>(0);
+        Ok((count(all)?, count("SELECT count(*) FROM t")?, tx.query_one(one, 11)?.get::<i64>(0)?))
+    })?;
+    assert_eq!(counts, (10, 6, 0));
+    let snapshot = db.snapshot();
+    assert_eq!(snapshot.query_one(all, ())?.get::<i64>(0)?, 10);
+    let tx = db.begin()?;
+    db.execute("ALTER TABLE t ADD COLUMN late int", ())?;
+    assert_eq!(state(db.query(all, ())), SqlState::ObjectNotInPrerequisiteState);
+    assert_eq!(state(tx.query(all, ())), SqlState::ObjectNotInPrerequisiteState);
+    drop(tx);
+    assert_eq!(
+        state(db.transaction(|tx| tx.execute("CREATE SNAPSHOT late", ()))),
+        SqlState::ActiveSqlTransaction
+    );
+    db.execute("DROP SNAPSHOT ten", ())?;
+    assert_eq!(state(db.query(all, ())), SqlState::UndefinedObject);
+    Ok(())
+}
+
 #[test]
 fn snapshots_answer_queries_of_their_moment() -> Result<()> {
     let db = numbers(50_000);

@@ -65,6 +65,27 @@ fn what_was_committed_is_there_after_a_kill_and_after_a_stop() {
     assert_eq!(client.query("SELECT count(*), count(DISTINCT id) FROM t"), "101,101");
 }
 
+#[test]
+fn kept_snapshots_are_gone_after_a_restart() {
+    let folder = Folder::new("snapshots");
+    let server = start(&folder);
+    let mut client = Client::connect(&server);
+    done(&mut client, "CREATE TABLE t (id int PRIMARY KEY)");
+    done(&mut client, "INSERT INTO t VALUES (1)");
+    done(&mut client, "CREATE SNAPSHOT one");
+    done(&mut client, "INSERT INTO t VALUES (2)");
+    done(&mut client, "CHECKPOINT");
+    assert_eq!(client.query("SELECT count(*) FROM t AS OF SNAPSHOT one"), "1");
+    assert_eq!(Client::connect(&server).query("SELECT id FROM t WHERE id = 2 AS OF SNAPSHOT one"), "");
+    drop(server);
+    let server = start(&folder);
+    let mut client = Client::connect(&server);
+    assert_eq!(client.query("SELECT count(*), (SELECT count(*) FROM ankerdb_snapshots) FROM t"), "2,0");
+    // The name is free again.
+    done(&mut client, "CREATE SNAPSHOT one");
+    assert_eq!(client.query("SELECT count(*) FROM t AS OF SNAPSHOT one"), "2");
+}
+
 /// Its rows are in the log, and no image of the catalog has it.
 #[test]
 fn a_table_that_came_and_went_in_one_transaction_leaves_no_rows_to_others() {

@@ -7,8 +7,8 @@
 //! ankerdb-judge control [--plant lost-row|lost-error|wrong-type] [--seed S] [--cases N]    PostgreSQL against itself
 //! ankerdb-judge suite --ankerdb PATH FOLDER ... [--setup FILE] [--details FILE]
 //!                     public suites: what PostgreSQL answers, AnKerDB must; FILE is run before each file
-//! ankerdb-judge crash --ankerdb PATH [--rounds N] [--seed S] [--folder DIR] [--plant loss]
-//!                     kills a server that keeps its data, and looks whether all that it acknowledged is there
+//! ankerdb-judge crash --ankerdb PATH [--rounds N] [--seed S] [--folder DIR] [--plant loss|stale-backup|torn-backup]
+//!                     kills a server that keeps its data, and its backups, and looks whether all that it acknowledged is there
 //! ankerdb-judge fill FILE ...                           writes PostgreSQL's answers into .slt files
 //! ```
 //! Exit codes: 0 no unexplained difference, 1 some, 2 the judge could not do its work, 3 PostgreSQL is missing.
@@ -89,21 +89,29 @@ fn crashed(arguments: &Arguments) -> Result<ExitCode, String> {
     let told = |error: io::Error| error.to_string();
     let seed = arguments.number("seed")?.unwrap_or_else(|| fastrand::u64(..1 << 32));
     let own = std::env::temp_dir().join(format!("ankerdb-crash-{}", std::process::id()));
+    let plant = arguments.options.get("plant").map(|name| {
+        let wanted = "loss, stale-backup or torn-backup";
+        crash::Plant::named(name).ok_or_else(|| format!("--plant {name}: it is {wanted}"))
+    });
     let plan = crash::Plan {
         binary: arguments.path("ankerdb").ok_or("--ankerdb PATH is needed")?,
         folder: arguments.path("folder").unwrap_or(own),
         rounds: arguments.number("rounds")?.unwrap_or(CRASH_ROUNDS),
         seed,
-        plants_loss: arguments.options.get("plant").is_some_and(|plant| plant == "loss"),
+        plant: plant.transpose()?,
     };
     crash::empty_folder(&plan.folder).map_err(told)?;
     let report = crash::run(&plan).map_err(told)?;
     println!(
-        "crash: seed {seed}, {} kills, {} of a recovery, {} commits acknowledged, {} checkpoints, {} violations",
+        "crash: seed {seed}, {} kills, {} of a recovery, {} commits acknowledged, {} checkpoints, \
+         {} backups restored, {} of them incremental, {} backups killed, {} violations",
         report.kills + report.kills_in_recovery,
         report.kills_in_recovery,
         report.commits,
         report.checkpoints,
+        report.backups,
+        report.incremental_backups,
+        report.killed_backups,
         report.violations.len()
     );
     report.violations.iter().for_each(|violation| println!("  {violation}"));

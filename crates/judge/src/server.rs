@@ -316,12 +316,16 @@ fn read_tables(client: &mut ServerConnection) -> io::Result<()> {
 
 /// An AnKerDB, with more arguments than all have.
 pub(crate) fn attended_ankerdb(binary: &Path, arguments: &[&str]) -> io::Result<Child> {
-    let binary = fs::canonicalize(binary)?;
-    attended(&binary, None)?
+    attended_command(binary)?
         .args(["serve", "--listen", "127.0.0.1:0", "--olap-threads", "2"])
         .args(arguments)
         .stdout(Stdio::piped())
         .spawn()
+}
+
+/// The command `ankerdb`, without arguments yet.
+pub(crate) fn attended_command(binary: &Path) -> io::Result<Command> {
+    attended(&fs::canonicalize(binary)?, None)
 }
 
 /// Its first line of output names the address.

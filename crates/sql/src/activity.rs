@@ -12,6 +12,7 @@
 //! Not here: how rows are made of it (`system/live.rs`).
 
 use crate::advisory::AdvisoryLocks;
+use crate::kept_snapshots::KeptSnapshots;
 use crate::table_locks::TableLocks;
 use ankerdb_engine::{Database, Error, Interrupt, Result, SqlState};
 use parking_lot::Mutex;
@@ -208,6 +209,7 @@ pub(crate) struct Live {
     pub activities: Arc<Activities>,
     pub advisory: Arc<AdvisoryLocks>,
     pub tables: Arc<TableLocks>,
+    pub snapshots: Arc<KeptSnapshots>,
     /// The session that asks, if a session does.
     pub session: Option<Arc<Activity>>,
 }
@@ -219,6 +221,7 @@ impl Live {
             activities: Arc::default(),
             advisory: Arc::default(),
             tables: Arc::default(),
+            snapshots: Arc::default(),
             session: None,
         }
     }

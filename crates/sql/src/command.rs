@@ -47,6 +47,11 @@ pub(crate) enum Command {
         tag: &'static str,
         name: String,
     },
+    CreateSnapshot(String),
+    DropSnapshot {
+        name: String,
+        if_exists: bool,
+    },
     /// VACUUM, ANALYZE and CHECKPOINT: the tag, and the tables and columns that must exist.
     Maintain {
         tag: &'static str,
@@ -127,11 +132,25 @@ impl Command {
             Command::Notify { .. } => "NOTIFY",
             Command::Maintain { tag, .. } | Command::EndPrepared { tag, .. } => tag,
             Command::Do(_) => "DO",
+            Command::CreateSnapshot(_) => "CREATE SNAPSHOT",
+            Command::DropSnapshot { .. } => "DROP SNAPSHOT",
             Command::PrepareTransaction => "PREPARE TRANSACTION",
             Command::SetConstraints { .. } => "SET CONSTRAINTS",
             Command::Close(None) => "CLOSE CURSOR ALL",
             Command::Close(Some(_)) => "CLOSE CURSOR",
         }
+    }
+}
+
+impl Command {
+    /// Whether it is about what the session has to itself, and not about the database.
+    pub(crate) fn is_of_session(&self) -> bool {
+        !matches!(self, Command::CreateSnapshot(_) | Command::DropSnapshot { .. })
+    }
+
+    /// Whether it contains a statement that is planned.
+    pub(crate) fn has_statement(&self) -> bool {
+        matches!(self, Command::Prepare { .. } | Command::Declare(_))
     }
 }
 
@@ -151,6 +170,8 @@ pub(crate) enum CommandKind {
     Vacuum,
     Analyze,
     Checkpoint,
+    CreateSnapshot,
+    DropSnapshot,
     SetConstraints,
     PrepareTransaction,
     CommitPrepared,
@@ -183,6 +204,8 @@ pub(crate) fn kind(tokens: &[TokenWithSpan]) -> Option<CommandKind> {
         "vacuum" => CommandKind::Vacuum,
         "analyze" | "analyse" => CommandKind::Analyze,
         "checkpoint" => CommandKind::Checkpoint,
+        "create" if word() == "snapshot" => CommandKind::CreateSnapshot,
+        "drop" if word() == "snapshot" => CommandKind::DropSnapshot,
         "set" if word() == "constraints" => CommandKind::SetConstraints,
         _ => return None,
     })
@@ -210,6 +233,11 @@ pub(crate) fn read(kind: CommandKind, parser: &mut Parser<'_>) -> Result<Command
         CommandKind::Analyze => reader.maintain("ANALYZE", &["verbose"]),
         CommandKind::SetConstraints => reader.set_constraints(),
         CommandKind::Checkpoint => Ok(Command::Maintain { tag: "CHECKPOINT", tables: Vec::new() }),
+        CommandKind::CreateSnapshot => {
+            reader.expect("snapshot")?;
+            reader.name().map(Command::CreateSnapshot)
+        }
+        CommandKind::DropSnapshot => reader.drop_snapshot(),
         CommandKind::PrepareTransaction => {
             reader.expect("transaction")?;
             reader.text().map(|_| Command::PrepareTransaction)
@@ -273,6 +301,15 @@ impl Reader<'_, '_> {
         }
         let none = || Error::new(SqlState::SyntaxError, "no inline code specified");
         text.map(Command::Do).ok_or_else(none)
+    }
+
+    fn drop_snapshot(&mut self) -> Result<Command> {
+        self.expect("snapshot")?;
+        let if_exists = self.word("if");
+        if if_exists {
+            self.expect("exists")?;
+        }
+        Ok(Command::DropSnapshot { name: self.name()?, if_exists })
     }
 
     fn end_prepared(&mut self, tag: &'static str) -> Result<Command> {

@@ -6,6 +6,7 @@ use crate::channels::Channels;
 use crate::deadline::Deadlines;
 use crate::exported::ExportedSnapshots;
 use crate::expression::{function, zone};
+use crate::kept_snapshots::KeptSnapshots;
 use crate::olap::OlapEngine;
 use crate::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 use ankerdb_engine::{Database, ReadView, Result};
@@ -104,6 +105,10 @@ impl SqlEngine {
 
     pub(crate) fn advisory(&self) -> &Arc<AdvisoryLocks> {
         &self.0.olap.live().advisory
+    }
+
+    pub(crate) fn snapshots(&self) -> &Arc<KeptSnapshots> {
+        &self.0.olap.live().snapshots
     }
 
     pub(crate) fn activities(&self) -> &Arc<Activities> {

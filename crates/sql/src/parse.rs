@@ -7,10 +7,11 @@
 //!
 //! Error messages follow PostgreSQL: `syntax error at or near "x"`.
 
+use crate::as_of::{self, AsOf};
 use crate::command::{self, Command};
 use crate::dialect::Postgres;
 use crate::expand_array;
-use crate::name::quoted;
+use crate::name::{not_supported, quoted};
 use crate::position::offset;
 use crate::syntax_error::{near, syntax_error, too_deep};
 use ankerdb_engine::{Error, Result, SqlState};
@@ -40,12 +41,14 @@ pub struct Statement {
     pub(crate) before: usize,
     /// The names of parameters that were written with names, that of $1 first.
     pub(crate) names: Arc<[String]>,
+    /// The moment that it is read as of, if it names one.
+    pub(crate) as_of: Option<Arc<AsOf>>,
 }
 
 impl Statement {
     /// The statement of an empty query string, which does nothing.
     pub fn empty() -> Statement {
-        Statement { ast: None, command: None, sql: "".into(), before: 0, names: Arc::default() }
+        Statement { ast: None, command: None, sql: "".into(), before: 0, names: Arc::default(), as_of: None }
     }
 
     /// The text that it was parsed from.
@@ -132,6 +135,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         check_calls(piece)?;
         check_brackets(sql, piece)?;
         let mut tokens = piece.to_vec();
+        let as_of = as_of::take(sql, &mut tokens)?.map(Arc::new);
         write_known_forms(&mut tokens);
         let names = match names {
             ParameterNames::Allowed => number_parameters(&mut tokens)?,
@@ -156,9 +160,12 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
                 }
                 (Some(Arc::new(*ast)), None)
             }
+            Parsed::Command(command) if as_of.is_some() && !command.has_statement() => {
+                return Err(not_supported(&format!("AS OF in {}", command.tag())));
+            }
             Parsed::Command(command) => (None, Some(Arc::new(command))),
         };
-        statements.push(Statement { ast, command, sql: text.into(), before, names: names.into() });
+        statements.push(Statement { ast, command, sql: text.into(), before, names: names.into(), as_of });
     }
     Ok(statements)
 }

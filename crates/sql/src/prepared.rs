@@ -215,7 +215,7 @@ impl Prepared {
     /// transaction control, settings, prepared statements and cursors, but not SHOW.
     pub fn is_about_session(&self) -> bool {
         let is_utility = matches!(&self.planned.read().kind, PlanKind::Utility(utility) if !matches!(utility, Utility::Show(_)));
-        is_utility || self.command().is_some()
+        is_utility || self.command().is_some_and(|command| command.is_of_session())
     }
 
     /// The names of parameters that have one, in the order of their numbers; see [`SqlSession::parse_named`](crate::SqlSession::parse_named).

@@ -66,6 +66,21 @@ pub(super) struct Acknowledged {
 }
 
 impl Acknowledged {
+    /// What a copy may show that has at least this, and at most that.
+    pub(super) fn up_to(&self, most: &Acknowledged) -> Acknowledged {
+        let between =
+            |least: Counted, most: Counted| Counted { acknowledged: least.acknowledged, sent: most.sent };
+        Acknowledged {
+            transfers: std::array::from_fn(|worker| between(self.transfers[worker], most.transfers[worker])),
+            seen: self.seen,
+            batches: between(self.batches, most.batches),
+            batches_deleted: between(self.batches_deleted, most.batches_deleted),
+            steps: between(self.steps, most.steps),
+            keys: between(self.keys, most.keys),
+            checkpoints: self.checkpoints,
+        }
+    }
+
     /// All commits.
     pub(super) fn commits(&self) -> u64 {
         let transfers: u64 = self.transfers.iter().map(|counted| counted.acknowledged).sum();

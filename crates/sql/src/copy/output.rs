@@ -318,6 +318,7 @@ fn statement_of(query: Box<ast::Query>) -> Statement {
         sql,
         before: 0,
         names: Arc::default(),
+        as_of: None,
     }
 }
 

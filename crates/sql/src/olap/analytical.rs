@@ -183,6 +183,9 @@ fn copied_array(array: &ArrayRef) -> Result<ArrayRef> {
 /// One SELECT, by the parser of all statements, with its limits.
 pub(crate) fn parse(sql: &str) -> Result<Arc<Statement>> {
     let mut statements = crate::parse::parse(sql)?;
+    if statements.iter().any(|statement| statement.as_of.is_some()) {
+        return Err(crate::name::not_supported("AS OF in an analytical query, which is told what it reads"));
+    }
     match (statements.pop().and_then(|statement| statement.ast), statements.is_empty()) {
         (Some(statement), true) if matches!(*statement, Statement::Query(_)) => Ok(statement),
         _ => Err(Error::new(SqlState::SyntaxError, "an analytical query is one SELECT")),

@@ -264,6 +264,8 @@ pub(crate) struct OlapPlan {
     tables: Vec<(Arc<Table>, ColumnSet)>,
     /// Whether it reads what the session has to show before.
     shows_session: bool,
+    /// Whether it reads the system catalog, or a sequence as a relation.
+    reads_system: bool,
     /// The time zone that it was planned for.
     clocks: Clocks,
 }
@@ -272,6 +274,11 @@ impl OlapPlan {
     /// Whether it reads what the session shows to itself alone: settings, prepared statements, cursors.
     pub(crate) fn shows_session(&self) -> bool {
         self.shows_session
+    }
+
+    /// Whether it reads the system catalog, or a sequence as a relation: both are as they are now.
+    pub(crate) fn reads_system(&self) -> bool {
+        self.reads_system
     }
 
     /// Whether it calls functions that find what the session has lent them: it is to be read whole before that is taken back.
@@ -378,7 +385,9 @@ impl OlapEngine {
             asks_run: computed::asks_run(&optimized).map_err(from_datafusion)?,
             output: names::output(query, &told, &optimized)?,
             tables: tables_read(&optimized).map_err(from_datafusion)?,
-            shows_session: shows_session(&optimized).map_err(from_datafusion)?,
+            shows_session: reads_system(&optimized, system::SystemTable::shows_session)
+                .map_err(from_datafusion)?,
+            reads_system: reads_system(&optimized, |_| true).map_err(from_datafusion)?,
             clocks: Clocks::current(),
             bound,
             optimized,
@@ -644,19 +653,21 @@ fn handle(
     Ok(provider.is::<TableHandle>().then_some(provider))
 }
 
-/// Whether the plan reads a relation of what the session shows to itself.
-fn shows_session(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
-    let mut shows = false;
+/// Whether the plan reads a relation of the system catalog of which this holds.
+fn reads_system(
+    plan: &LogicalPlan,
+    holds: fn(&system::SystemTable) -> bool,
+) -> datafusion::error::Result<bool> {
+    let mut reads = false;
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
         {
-            shows |=
-                provider.downcast_ref::<system::SystemTable>().is_some_and(|table| table.shows_session());
+            reads |= provider.downcast_ref::<system::SystemTable>().is_some_and(holds);
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(shows)
+    Ok(reads)
 }
 
 /// Tables and columns under the plan, each table once.

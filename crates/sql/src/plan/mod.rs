@@ -138,6 +138,19 @@ impl Planned {
     }
 }
 
+/// 0A000 for a statement that is read as of a moment and does more than read.
+fn check_as_of(kind: &PlanKind, statement: Option<&ast::Statement>) -> Result<()> {
+    let locks = matches!(statement, Some(ast::Statement::Query(query)) if locks_rows(query));
+    match kind {
+        _ if locks || kind.writes().is_some() => {
+            Err(not_supported(&format!("AS OF in {}", kind.writes().unwrap_or("SELECT FOR UPDATE"))))
+        }
+        PlanKind::Query(_) | PlanKind::Lookup(_) => Ok(()),
+        PlanKind::Explain(plan) => check_as_of(&plan.explained.kind, None),
+        _ => Err(not_supported("AS OF in a statement that is no query")),
+    }
+}
+
 /// The context of planning.
 pub(crate) struct Planner<'a> {
     pub engine: &'a SqlEngine,
@@ -196,6 +209,9 @@ impl<'a> Planner<'a> {
             }
             None => (PlanKind::Empty, None),
         };
+        if statement.as_of.is_some() {
+            check_as_of(&kind, statement.ast.as_deref())?;
+        }
         let (version, path) = (self.catalog.version(), self.catalog.path().clone());
         let locks = match &statement.ast {
             Some(ast) => locked::used_tables(ast, &kind, &self.catalog),

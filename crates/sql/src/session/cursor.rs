@@ -125,11 +125,16 @@ impl SqlSession {
 
     /// The rows of a query that goes on after this statement.
     fn open_query(&mut self, query: &Prepared, parameters: &[Value]) -> Result<ResultRows> {
+        self.as_of(query, |session| session.open_as_written(query, parameters))
+    }
+
+    fn open_as_written(&mut self, query: &Prepared, parameters: &[Value]) -> Result<ResultRows> {
         let mut planned = query.current(&self.runner)?;
         while self.use_tables(&planned.locks)? {
             self.catch_up()?;
             planned = query.current(&self.runner)?;
         }
+        self.check_as_of(query, &planned)?;
         if let Some(command) = planned.kind.writes() {
             self.check_writable(command)?;
         }

@@ -2,9 +2,11 @@
 //! or one that reads a snapshot. The session lends its settings, its interrupt and its limit of time; the caller begins,
 //! commits and repeats the transaction.
 
+use super::as_of::check_unchanged;
 use super::{SqlSession, check_count, note_reads};
 use crate::Outcome;
 use crate::execute;
+use crate::kept_snapshots::KeptSnapshot;
 use crate::plan::{PlanKind, QueryPlan};
 use crate::prepared::Prepared;
 use ankerdb_engine::{Error, Result, SqlState, Transaction, Value};
@@ -30,7 +32,10 @@ impl SqlSession {
         self.runner.interrupt().check()?;
         let limit = self.settings.limits.statement;
         self.deadline = limit.map(|limit| self.runner.engine.deadlines().set(limit, self.cancel_handle()));
-        let outcome = self.run_in(transaction, began, prepared, parameters);
+        let outcome = match self.begin_as_of(prepared)? {
+            None => self.run_in(transaction, began, prepared, parameters, None),
+            Some((kept, mut own)) => self.run_in(&mut own, began, prepared, parameters, Some(&kept)),
+        };
         if !matches!(&outcome, Ok(Outcome::Rows(rows)) if !rows.is_complete()) {
             self.deadline = None;
         }
@@ -43,9 +48,13 @@ impl SqlSession {
         began: i64,
         prepared: &Prepared,
         parameters: &[Value],
+        kept: Option<&KeptSnapshot>,
     ) -> Result<Outcome> {
         check_count(prepared, parameters)?;
         let planned = prepared.current(&self.runner)?;
+        if let Some(kept) = kept {
+            check_unchanged(kept, prepared, &planned, &self.runner)?;
+        }
         transaction.begin_statement();
         let locking = transaction.is_interactive();
         match &planned.kind {
@@ -61,7 +70,7 @@ impl SqlSession {
                     Some(done) => Ok(self.ready(&planned, done.rows, None)),
                     None => {
                         prepared.plan_without_lookups(&self.runner)?;
-                        self.run_in(transaction, began, prepared, parameters)
+                        self.run_in(transaction, began, prepared, parameters, kept)
                     }
                 }
             }

@@ -8,6 +8,7 @@
 //! Every loop that may be long, in planning and in execution, looks at the session's interrupt ([`cancel`]); its limit of
 //! time raises it ([`crate::deadline`]).
 
+mod as_of;
 mod autocommit;
 mod cancel;
 mod cursor;
@@ -304,6 +305,13 @@ impl SqlSession {
             self.catch_up()?;
             return self.command(prepared, parameters);
         }
+        match prepared.statement().as_of {
+            None => self.execute_as_written(prepared, parameters),
+            Some(_) => self.as_of(prepared, |session| session.execute_as_written(prepared, parameters)),
+        }
+    }
+
+    fn execute_as_written(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         if !prepared.calls_session() {
             return self.execute_tries(prepared, parameters);
         }
@@ -335,8 +343,9 @@ impl SqlSession {
                 continue;
             }
             let written = self.written();
-            let outcome = match &planned.kind {
-                PlanKind::Lookup(plan) => match self.lookup(&planned, plan, parameters) {
+            let outcome = match (self.check_as_of(prepared, &planned), &planned.kind) {
+                (Err(error), _) => Err(error),
+                (Ok(()), PlanKind::Lookup(plan)) => match self.lookup(&planned, plan, parameters) {
                     Ok(None) => {
                         let replanned = prepared.plan_without_lookups(&self.runner);
                         replanned.map_err(|error| prepared.located(error))?;
@@ -345,7 +354,7 @@ impl SqlSession {
                     Ok(Some(outcome)) => Ok(outcome),
                     Err(error) => Err(error),
                 },
-                _ => self.execute_planned(&planned, parameters),
+                (Ok(()), _) => self.execute_planned(&planned, parameters),
             };
             let error = match outcome {
                 Err(error) if self.is_outdated(&planned, &error) => error,

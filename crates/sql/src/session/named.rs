@@ -152,7 +152,8 @@ impl SqlSession {
             **statement = inner.clone();
         }
         let types: Vec<_> = prepared.parameters().iter().copied().map(Some).collect();
-        let explain = Statement { ast: Some(Arc::new(explain)), ..statement.clone() };
+        let as_of = prepared.statement().as_of.clone();
+        let explain = Statement { ast: Some(Arc::new(explain)), as_of, ..statement.clone() };
         let values = self.arguments(parameters, prepared)?;
         Prepared::new(&self.runner, explain, &types).map(|explained| Some(explained.with_values(values)))
     }
@@ -177,6 +178,8 @@ impl SqlSession {
                 self.declare(declaration, inner()?, parameters)?;
             }
             Command::Fetch(fetch) => return self.fetch(fetch, prepared.output()),
+            Command::CreateSnapshot(name) => self.create_snapshot(name)?,
+            Command::DropSnapshot { name, if_exists } => self.drop_snapshot(name, *if_exists)?,
             Command::Maintain { tag, tables } => self.maintain(tag, tables)?,
             Command::Listen(_) | Command::Unlisten(_) | Command::Notify { .. } => self.talk(command)?,
             Command::SetConstraints { names, is_deferred } => self.set_constraints(names, *is_deferred)?,

@@ -44,8 +44,10 @@ impl SqlSession {
 
     /// Keeps the only statement of a text that [`recall`](Self::recall) did not find, if that is worth it.
     pub fn remember(&mut self, sql: &str, prepared: &Prepared) {
-        let Some(planned) = prepared.plan_of_now(&self.runner).filter(|planned| is_kept(&planned.kind))
-        else {
+        // The moment that a statement is read as of is no part of its plan.
+        let is_of_now = prepared.statement().as_of.is_none();
+        let planned = prepared.plan_of_now(&self.runner);
+        let Some(planned) = planned.filter(|planned| is_of_now && is_kept(&planned.kind)) else {
             return;
         };
         let is_short = sql.len() <= TEXT_BYTES_MAX && prepared.parameters().is_empty();
@@ -73,7 +75,9 @@ impl SqlSession {
     pub fn remember_with(&mut self, prepared: &Arc<Prepared>, parameters: &[Option<DataType>]) {
         let planned = prepared.plan_of_now(&self.runner);
         let is_short = prepared.sql().len() <= TEXT_BYTES_MAX;
+        let is_of_now = prepared.statement().as_of.is_none();
         if is_short
+            && is_of_now
             && planned.is_some_and(|planned| is_kept(&planned.kind))
             && self.check_room().is_ok()
             && self.recent.wanted().is_some()

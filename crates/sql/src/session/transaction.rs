@@ -9,6 +9,7 @@ use super::lasting::SettingChanges;
 use super::savepoint::Savepoints;
 use super::{Runner, SqlSession};
 pub(super) use crate::activity::now;
+use crate::kept_snapshots::KeptSnapshot;
 use crate::plan::{Definition, Modes, Planned, Utility};
 use crate::prepared::Prepared;
 use crate::session_sequences::SessionSequences;
@@ -43,6 +44,16 @@ pub(super) struct Block {
     began: Option<i64>,
     /// The transaction's number, once it was asked for.
     pub(super) number: Option<u64>,
+    /// What the statement that runs is read as of, in a transaction that is not the session's own.
+    as_of: Option<Arc<KeptSnapshot>>,
+}
+
+/// A session's own block while a statement is read as of a moment.
+pub(super) struct OuterBlock {
+    kind: BlockKind,
+    transaction: Option<Transaction>,
+    modes: Modes,
+    began: Option<i64>,
 }
 
 impl Block {
@@ -54,6 +65,11 @@ impl Block {
     /// Whether it was begun for the parts of one statement.
     pub(super) fn ends_with_statement(&self) -> bool {
         self.ends_with_statement
+    }
+
+    /// What the statement that runs is read as of.
+    pub(super) fn as_of(&self) -> Option<&KeptSnapshot> {
+        self.as_of.as_deref()
     }
 
     pub(super) fn modes(&self) -> Modes {
@@ -158,6 +174,35 @@ impl SqlSession {
                 self.block.kind = former;
                 Ok(())
             }
+        }
+    }
+
+    /// Puts a transaction that reads a kept snapshot in the place of the session's own.
+    pub(super) fn enter_as_of(&mut self, transaction: Transaction, kept: Arc<KeptSnapshot>) -> OuterBlock {
+        let block = &mut self.block;
+        let outer = OuterBlock {
+            kind: block.kind,
+            transaction: block.transaction.replace(transaction),
+            modes: block.modes,
+            began: block.began,
+        };
+        if !block.is_open() {
+            block.kind = BlockKind::Implicit;
+            block.began = self.publisher.began();
+        }
+        block.modes = Modes { isolation: Some(Isolation::RepeatableRead), read_only: Some(true) };
+        block.as_of = Some(kept);
+        outer
+    }
+
+    /// Ends that transaction, and goes back to what there was before.
+    pub(super) fn leave_as_of(&mut self, outer: OuterBlock) {
+        let OuterBlock { kind, transaction, modes, began } = outer;
+        let block = &mut self.block;
+        (block.kind, block.transaction, block.modes, block.as_of) = (kind, transaction, modes, None);
+        // The clock of the session's own transaction stands since its first statement, which this may have been.
+        if !block.is_open() {
+            block.began = began;
         }
     }
 

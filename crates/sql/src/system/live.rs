@@ -309,6 +309,14 @@ pub(super) fn cursors(catalog: &SystemCatalog) -> Rows {
     own.cursors.iter().map(row).collect()
 }
 
+pub(super) fn kept_snapshots(catalog: &SystemCatalog) -> Rows {
+    let all = catalog.live.snapshots.all();
+    let row = |kept: &Arc<crate::kept_snapshots::KeptSnapshot>| {
+        row![kept.name.as_str(), Datum::Moment(kept.made_at), kept.snapshot.timestamp().0 as i64]
+    };
+    all.iter().map(row).collect()
+}
+
 /// The session's own number.
 pub(super) fn own_pid(catalog: &SystemCatalog, _: &[Value]) -> Result<Datum> {
     Ok(catalog.live.session.as_ref().map_or(0, |session| session.number()).into())

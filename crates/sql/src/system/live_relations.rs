@@ -32,6 +32,13 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: views::process_memory,
     },
     Definition {
+        name: "ankerdb_snapshots",
+        oid: 15804,
+        is_view: true,
+        columns: "name text, creation_time timestamptz, visible_timestamp int8",
+        rows: live::kept_snapshots,
+    },
+    Definition {
         name: "pg_cursors",
         oid: 12077,
         is_view: true,

@@ -14,6 +14,7 @@ mod reads;
 mod repeated;
 mod schemas;
 mod temporary;
+mod time_travel;
 mod transactions;
 mod user_types;
 mod with;
