@@ -119,7 +119,7 @@ async function showMembers() {
   show(element("h2", {}, "Members"), table(["organization", "blocks", "vote", "connection"], rows),
     element("h2", {}, "This organization"),
     pairs([["it", status.state], ["policy", status.policy], ["head", status.head, "hash"]]),
-    ...lines("Not ordered", status.not_ordered ? [status.not_ordered] : []),
+    ...lines("Ordering", status.ordering), ...lines("Not ordered", status.not_ordered ? [status.not_ordered] : []),
     ...lines("No progress", status.stuck ? [status.stuck] : []), ...lines("Tables that are not certified", status.suspects),
     ...lines("Evidence", status.evidence), ...lines("Repairs", status.repairs),
     ...lines("Refused messages", status.refused), ...lines("Agreement policies", status.policies));
