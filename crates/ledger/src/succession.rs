@@ -309,19 +309,29 @@ impl BlockOrder {
         }
     }
 
+    /// Which service takes over by what was verified before, from 0; nothing if it is an order.
+    ///
+    /// # Errors
+    /// [`LedgerError::Malformed`].
+    pub fn decode_successor(message: &[u8], genesis: &Genesis) -> LedgerResult<Option<u32>> {
+        let signer = signer_of(message)?;
+        if genesis.services().any(|key| *key == signer) {
+            return Ok(None);
+        }
+        let mut reader = CanonicalReader::new(message, "succession");
+        let _signer: [u8; 32] = reader.array()?;
+        Ok(Some(Succession::read(reader.bytes()?)?.service))
+    }
+
     /// The entries of an order that was verified before; a succession has none.
     ///
     /// # Errors
     /// [`LedgerError::Malformed`].
     pub fn decode_entries(message: &[u8], genesis: &Genesis) -> LedgerResult<Vec<Vec<u8>>> {
-        let signer = signer_of(message)?;
-        if genesis.services().any(|key| *key == signer) {
-            return Ok(OrderedBlock::decode(message)?.proposals);
+        match BlockOrder::decode_successor(message, genesis)? {
+            Some(_) => Ok(Vec::new()),
+            None => Ok(OrderedBlock::decode(message)?.proposals),
         }
-        let mut reader = CanonicalReader::new(message, "succession");
-        let _signer: [u8; 32] = reader.array()?;
-        Succession::read(reader.bytes()?)?;
-        Ok(Vec::new())
     }
 }
 

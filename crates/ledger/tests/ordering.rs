@@ -11,15 +11,16 @@ use ankerdb_ledger::node::directory::Directory;
 use ankerdb_ledger::node::people::SubmittedTransaction;
 use ankerdb_ledger::node::serve::{CallHandler, IncomingCall, OutgoingAnswer, serve};
 use ankerdb_ledger::node::wire::{
-    BLOCK_MESSAGE_BYTES_MAX, BlocksMessage, BlocksRequest, Nothing, ORGANIZATION, OrderMessage, OrderRequest,
-    ProposalsMessage, StatusMessage, TwoOrdersMessage, VotesMessage,
+    AppendAnswer, AppendMessage, BLOCK_MESSAGE_BYTES_MAX, BlocksMessage, BlocksRequest, Nothing,
+    ORDERING as ORDERING_SERVICE, ORGANIZATION, OrderMessage, OrderRequest, ProposalsMessage, StatusMessage,
+    TwoOrdersMessage, VotesMessage,
 };
 use ankerdb_ledger::signature::KeyPair;
 use ankerdb_ledger::succession::{Dismissal, DismissalReason, Succession, TwoOrders};
 use started::liar::Liar;
 use started::load::{add_until, assert_nothing_is_lost};
 use started::{
-    LIMIT, ORDERING, ORGANIZATIONS, StartedNetwork, TABLE, command, configure, connect, said, statement,
+    LIMIT, ORDERING, ORGANIZATIONS, StartedNetwork, TABLE, ask, command, configure, connect, said, statement,
     submit,
 };
 use std::future::Future;
@@ -103,7 +104,8 @@ fn serve_as<H: CallHandler>(network: &StartedNetwork, party: &str, make: impl Fn
 }
 
 fn has_second_service(status: &StatusMessage) -> bool {
-    status.ordering.iter().any(|line| line.starts_with("service 2 of 2 (successor-1), since block"))
+    status.ordering[0].starts_with("service 2 of 2 (successor-1")
+        && status.ordering[0].contains("), since block")
 }
 
 /// All acknowledged transactions have added one to an account, and nothing else has.
@@ -145,8 +147,8 @@ fn two_accounts(network: &StartedNetwork) {
     network.wait_for_equal_heights();
 }
 
-fn replace_equivocator(name: &str, quorum: usize) {
-    let Some(mut network) = StartedNetwork::found_with_successor(name, quorum) else { return };
+fn replace_equivocator(name: &str, quorum: usize, successors: usize) {
+    let Some(mut network) = StartedNetwork::found_with_successor(name, quorum, successors) else { return };
     let _liar = serve_as(&network, "ordering", |liar| Equivocator {
         network: liar.directory.network,
         keys: KeyPair::from_seed(&liar.keys.seed()),
@@ -182,17 +184,17 @@ fn replace_equivocator(name: &str, quorum: usize) {
 
 #[test]
 fn a_service_that_hands_out_two_orders_is_replaced_and_the_load_goes_on_and_is_done_once() {
-    replace_equivocator("ordering-lies", 2);
+    replace_equivocator("ordering-lies", 2, 1);
 }
 
 #[test]
-fn under_all_3_a_service_that_hands_out_two_orders_is_replaced_too() {
-    replace_equivocator("ordering-lies-all3", 3);
+fn under_all_3_a_service_that_hands_out_two_orders_is_replaced_by_a_group() {
+    replace_equivocator("ordering-lies-all3", 3, 3);
 }
 
 #[test]
 fn a_service_that_is_killed_for_good_is_replaced_and_a_member_that_slept_meanwhile_follows() {
-    let Some(mut network) = StartedNetwork::found_with_successor("ordering-silent", 2) else { return };
+    let Some(mut network) = StartedNetwork::found_with_successor("ordering-silent", 2, 1) else { return };
     ORGANIZATIONS.iter().for_each(|name| configure(&network, name, "ordering_seconds = 3"));
     network.start_all();
     two_accounts(&network);
@@ -228,6 +230,11 @@ fn a_service_that_is_killed_for_good_is_replaced_and_a_member_that_slept_meanwhi
     done.push(add(8, None));
     network.wait_for_equal_heights();
     assert_done_once(&network, [done.len(), 0]);
+    // Blocks are executed again over the one by which the second service took over.
+    for (name, method) in [("mariadb", "full-replay"), ("ankerdb", "optimized-full-replay")] {
+        let (is_done, shown) = ask(&network, &["repair", "--method", method], name);
+        assert!(is_done, "{name}: {shown}");
+    }
     assert!(done.iter().all(|done| done.has_succeeded), "{done:?}");
     end_and_check(network, &done);
 }
@@ -301,7 +308,7 @@ impl CallHandler for LyingMember {
 
 #[test]
 fn one_liar_alone_makes_no_service_take_over_and_stops_nothing() {
-    let Some(mut network) = StartedNetwork::found_with_successor("ordering-liar", 2) else { return };
+    let Some(mut network) = StartedNetwork::found_with_successor("ordering-liar", 2, 1) else { return };
     ORGANIZATIONS.iter().for_each(|name| configure(&network, name, "ordering_seconds = 1"));
     network.start_all();
     two_accounts(&network);
@@ -319,8 +326,14 @@ fn one_liar_alone_makes_no_service_take_over_and_stops_nothing() {
             ["in the name of", "are no proof"].iter().all(|part| refused.contains(part))
         });
         assert!(status.ordering[0] == "service 1 of 2 (ordering)", "{status:#?}");
-        assert!(status.ordering[1].starts_with("\"postgresql\" has dismissed it"), "{status:#?}");
+        assert!(status.ordering[1].starts_with("\"postgresql\" takes none of its orders"), "{status:#?}");
     }
+    // Nor has a server of the first service a part in the group of the second one.
+    let server = Liar::new(&network, "ordering");
+    let answer =
+        server.call::<_, AppendAnswer>("successor-1", ORDERING_SERVICE, "Append", AppendMessage::default());
+    let said = answer.expect_err("it is refused").to_string();
+    assert!(said.contains("is a server of another ordering service"), "{said}");
     let bank = network.client("bank");
     let mut done = Vec::new();
     // For longer than any of the others would wait for an order.

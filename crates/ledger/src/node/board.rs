@@ -21,7 +21,7 @@ use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::message::Vote;
 use crate::organization::OwnVote;
-use crate::succession::{BlockOrder, Dismissal, TwoOrders};
+use crate::succession::{BlockOrder, Dismissal, Tenure, TwoOrders};
 use crate::verify::CertifiedBlock;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -69,6 +69,8 @@ pub(super) struct BoardState {
     pub(super) orders: BTreeMap<LedgerHash, KnownOrder>,
     /// What speaks against the ordering service whose turn it is.
     pub(super) complaints: Complaints,
+    /// When the last block became the head, or the node started.
+    pub(super) progressed_at: Instant,
     pub(super) members: Vec<MemberView>,
     recent: BTreeMap<u64, Arc<CertifiedBlock>>,
     pub(super) pending: BTreeMap<LedgerHash, PendingProposal>,
@@ -144,6 +146,7 @@ impl Board {
             votes: BTreeMap::new(),
             orders: BTreeMap::new(),
             complaints,
+            progressed_at: Instant::now(),
             members: vec![MemberView::default(); directory.genesis.members.len()],
             recent: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -299,7 +302,7 @@ impl Board {
             other
         });
         if let Some(other) = other.filter(|_| !is_succession) {
-            self.note_two_orders(height, &other, message);
+            self.note_two_orders(tenure, height, &other, message);
         }
         Ok(height)
     }
@@ -329,18 +332,19 @@ impl Board {
         let number = proof.check(&self.directory.genesis, &self.directory.network, tenure.service)?;
         let is_new = self.read(|state| state.complaints.proof().is_none() && state.chain.tenure() == tenure);
         if is_new {
-            self.note_two_orders(number.saturating_add(tenure.since), &proof.one, &proof.other);
+            let height = number.saturating_add(tenure.since);
+            self.note_two_orders(tenure, height, &proof.one, &proof.other);
         }
         Ok(())
     }
 
-    /// Keeps two orders of one block, of the ordering service whose turn it is.
-    pub(super) fn note_two_orders(&self, height: u64, one: &[u8], other: &[u8]) {
+    /// Keeps two orders of one block, of the ordering service that had its turn when they were verified.
+    fn note_two_orders(&self, tenure: Tenure, height: u64, one: &[u8], other: &[u8]) {
         let text = format!("the ordering server has signed two orders for block {height}");
         let name = format!("orders-{height}-{}", LedgerHash::of_row(other).short());
         self.add_evidence(&name, &text, one, other);
         let proof = TwoOrders { one: one.to_vec(), other: other.to_vec() };
-        self.update(|state| state.complaints.add_proof(proof));
+        self.update(|state| state.complaints.add_proof(tenure, proof));
     }
 
     /// Takes two orders of the ordering service whose turn it is from the evidence that was kept before a stop.
@@ -351,9 +355,9 @@ impl Board {
             let mut reader = CanonicalReader::new(&bytes, "evidence");
             let (Ok(one), Ok(other)) = (reader.bytes(), reader.bytes()) else { continue };
             let proof = TwoOrders { one: one.to_vec(), other: other.to_vec() };
-            let (service, directory) = (self.read(|state| state.chain.tenure().service), &self.directory);
-            if proof.check(&directory.genesis, &directory.network, service).is_ok() {
-                self.update(|state| state.complaints.add_proof(proof));
+            let (tenure, directory) = (self.read(|state| state.chain.tenure()), &self.directory);
+            if proof.check(&directory.genesis, &directory.network, tenure.service).is_ok() {
+                self.update(|state| state.complaints.add_proof(tenure, proof));
             }
         }
     }
@@ -477,6 +481,7 @@ impl Board {
                 state.pending.values_mut().for_each(|pending| pending.sent = None);
             }
             state.complaints.renew(chain.tenure());
+            state.progressed_at = Instant::now();
             state.chain = chain.clone();
             state.recent.insert(header.height, Arc::new(certified));
             let oldest = chain.height.saturating_sub(RECENT_BLOCKS_MAX);
@@ -648,13 +653,17 @@ impl BoardState {
         if self.chain.height != chain.height {
             self.votes.clear();
             self.orders.clear();
+            self.progressed_at = Instant::now();
         }
         self.complaints.renew(chain.tenure());
         (self.chain, self.own_vote) = (chain, own_vote);
     }
 
-    /// The oldest transaction that has waited for so long.
+    /// The oldest transaction, if it has waited for so long without a block.
     pub(super) fn waits_for(&self, patience: Duration) -> Option<&Vec<u8>> {
+        if self.progressed_at.elapsed() < patience {
+            return None;
+        }
         let oldest = self.pending.values().min_by_key(|pending| pending.place)?;
         Some(&oldest.message).filter(|_| oldest.since.elapsed() >= patience)
     }

@@ -25,9 +25,11 @@ impl Complaints {
         }
     }
 
-    /// Keeps two orders that were verified, and are of the service whose turn it is.
-    pub(super) fn add_proof(&mut self, proof: TwoOrders) {
-        self.proof.get_or_insert(proof);
+    /// Keeps two orders that were verified, if they are of the service whose turn it is.
+    pub(super) fn add_proof(&mut self, tenure: Tenure, proof: TwoOrders) {
+        if self.tenure == tenure {
+            self.proof.get_or_insert(proof);
+        }
     }
 
     /// Two orders of one number of this service.
@@ -107,15 +109,13 @@ impl Complaints {
             let name = &genesis.members[dismissal.member as usize].name;
             match dismissal.reason {
                 DismissalReason::TwoOrders => format!(
-                    "\"{name}\" has dismissed it from block {} on: it has signed two orders of one number",
+                    "\"{name}\" takes none of its orders from block {} on, and says that it has signed two of one number",
                     dismissal.first
                 ),
-                DismissalReason::Silence => {
-                    format!(
-                        "\"{name}\" has dismissed it: it hands out no order for block {}",
-                        dismissal.first
-                    )
-                }
+                DismissalReason::Silence => format!(
+                    "\"{name}\" says that it hands out no order for block {}, and takes none",
+                    dismissal.first
+                ),
             }
         };
         self.dismissals.values().map(line).collect()

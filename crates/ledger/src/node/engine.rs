@@ -474,7 +474,10 @@ impl Engine {
             .read(|state| !state.orders.is_empty() && !state.orders.contains_key(&certified.0.header.order))
         {
             // The ordering service has given this member another one.
-            board.offer_order(&certified.0.order)?;
+            let offered = board.offer_order(&certified.0.order);
+            if let Err(error) = offered {
+                board.note_refused(&board.directory.own().name, &error);
+            }
         }
         if let Some((_, reason)) = chain.successions.last().filter(|(at, _)| *at == certified.0.header.height)
         {

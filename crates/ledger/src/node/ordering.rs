@@ -417,6 +417,11 @@ impl CallHandler for OrderingServer {
                 Ok(call) => call,
                 Err(refused) => return refused,
             };
+            let (caller, own) = (&call.caller, self.directory.own());
+            if role == PartyRole::Ordering && caller.service != own.service {
+                let reason = format!("\"{}\" is a server of another ordering service", caller.name);
+                return call.refuse(&LedgerError::Untrusted(reason));
+            }
             match method {
                 "/Chain" => {
                     let take = |message: ProposalsMessage| async move {

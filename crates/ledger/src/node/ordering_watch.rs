@@ -20,7 +20,7 @@ use crate::hash::LedgerHash;
 use crate::signature::KeyPair;
 use crate::succession::{Dismissal, DismissalReason, TwoOrders};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// The task looks around this often even if the board has not changed.
@@ -43,7 +43,7 @@ impl BoardState {
     }
 
     /// Why this member should dismiss the service now, and from which block on.
-    fn due_dismissal(&self, place: usize, since: Instant) -> Option<(DismissalReason, u64)> {
+    fn due_dismissal(&self, place: usize) -> Option<(DismissalReason, u64)> {
         let (complaints, next) = (&self.complaints, self.chain.height + 1);
         let is_busy = self.own_vote.is_some() || !self.orders.is_empty();
         let has_signed = |reason| complaints.dismissed_from(place, reason);
@@ -51,8 +51,7 @@ impl BoardState {
             // The next block is voted on already, or will be at once.
             return Some((DismissalReason::TwoOrders, next + u64::from(is_busy)));
         }
-        let patience = complaints.patience.filter(|patience| since.elapsed() >= *patience)?;
-        let is_silent = !is_busy && self.waits_for(patience).is_some();
+        let is_silent = !is_busy && self.waits_for(complaints.patience?).is_some();
         let is_new = has_signed(DismissalReason::Silence) != Some(next);
         (is_silent && is_new).then_some((DismissalReason::Silence, next))
     }
@@ -89,14 +88,11 @@ fn has_successor(board: &Board) -> bool {
 
 /// Dismisses the ordering service whose turn it is where there is a reason, until the node stops.
 pub(super) async fn watch_ordering(board: Arc<Board>, keys: KeyPair) {
-    let (mut changes, mut progress) = (board.subscribe(), (0, Instant::now()));
+    let mut changes = board.subscribe();
     let (genesis, network) = (&board.directory.genesis, board.directory.network);
     while !board.is_stopped() {
-        let (height, tenure) = board.read(|state| (state.chain.height, state.chain.tenure()));
-        if height != progress.0 {
-            progress = (height, Instant::now());
-        }
-        let due = board.read(|state| state.due_dismissal(board.place, progress.1));
+        let tenure = board.read(|state| state.chain.tenure());
+        let due = board.read(|state| state.due_dismissal(board.place));
         if let Some((reason, first)) = due.filter(|_| has_successor(&board)) {
             let (member, service) = (board.place as u32, tenure.service);
             let dismissal = Dismissal { network, member, service, first, reason };

@@ -153,7 +153,8 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
     }
     let height = chain.height;
     let board = Arc::new(Board::new(directory.clone(), chain, folder.path.join("evidence"))?);
-    let patience = folder.ordering_patience()?;
+    let has_successor = directory.genesis.services().count() > 1;
+    let patience = folder.ordering_patience()?.filter(|_| has_successor);
     board.update(|state| state.complaints.patience = patience);
     board.reload_proof();
     let listener = runtime.block_on(listen(folder))?;

@@ -132,13 +132,17 @@ impl StartedNetwork {
         Some(StartedNetwork { parties, processes, servers, folder })
     }
 
-    /// With an ordering service of one server that takes over if the first one is dismissed; its process comes last.
-    pub(crate) fn found_with_successor(name: &str, quorum: usize) -> Option<StartedNetwork> {
+    /// With an ordering service of so many servers that takes over if the first one is dismissed; its processes come last.
+    pub(crate) fn found_with_successor(name: &str, quorum: usize, servers: usize) -> Option<StartedNetwork> {
         let clients = ["bank", "shop"].map(str::to_owned);
-        let successor = format!("--successor=127.0.0.1:{}", free_ports(1)[0]);
+        let addresses: Vec<String> =
+            free_ports(servers).iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let successor = format!("--successor={}", addresses.join(","));
         let mut network = StartedNetwork::found_for(name, quorum, 1, &clients, &[&successor])?;
-        network.parties.push(successor_name(1, 0, 1));
-        network.processes.push(None);
+        for at in 0..servers {
+            network.parties.push(successor_name(1, at, servers));
+            network.processes.push(None);
+        }
         Some(network)
     }
 

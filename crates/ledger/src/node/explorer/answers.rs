@@ -187,6 +187,7 @@ fn show_block(source: &ExplorerSource, certified: &CertifiedBlock, from: usize) 
         "height": header.height, "hash": header.hash().to_string(), "previous": header.previous.to_string(),
         "order": header.order.to_string(), "root": header.root.to_string(),
         "digest": header.digest.to_string(), "state": header.state.to_string(),
+        "takes_over": BlockOrder::decode_successor(&block.order, &source.genesis)?.map(|service| service + 1),
         "count": entries.len(), "succeeded": header.outcomes.succeeded(), "from": from,
         "votes": votes.iter().map(vote).collect::<Vec<_>>(),
         "transactions": shown.map(transaction).collect::<Vec<_>>(),

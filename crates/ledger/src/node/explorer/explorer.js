@@ -78,8 +78,9 @@ async function showBlock(height, from) {
   const next = block.from + block.transactions.length;
   if (block.from > 0) pages.append(link("#/block/" + block.height, "first transactions"), " ");
   if (next < block.count) pages.append(link("#/block/" + block.height + "/" + next, "more transactions"));
+  const over = block.takes_over === null ? [] : [element("p", {}, "Ordering service " + block.takes_over + " takes over by this block.")];
   const header = ["hash", "previous", "order", "root", "digest", "state"].map((name) => [name, block[name], "hash"]);
-  show(element("h2", {}, "Block " + block.height), pairs(header),
+  show(element("h2", {}, "Block " + block.height), ...over, pairs(header),
     element("h2", {}, block.votes.length + " votes"), table(["member", "round", "hash", "is for"], votes),
     element("h2", {}, block.count + " transactions, " + block.succeeded + " succeeded"),
     table(["transaction", "outcome", "client", "statements"], transactions), pages);
