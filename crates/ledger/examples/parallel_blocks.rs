@@ -60,6 +60,7 @@ fn main() -> LedgerResult<()> {
         members: vec![Identity { name: "one".to_owned(), key: keys.public() }],
         quorum: 1,
         ordering: keys.public(),
+        successors: Vec::new(),
         clients: vec![Identity { name: "bank".to_owned(), key: keys.public() }],
     };
     let mut chain = LedgerChain::new(genesis);

@@ -63,6 +63,7 @@ fn write(path: &Path, transactions: usize, clients: usize, size: usize) -> Ledge
         members: (1..4).map(|at| identity(format!("member-{at}"), keys(at))).collect(),
         quorum: 2,
         ordering: keys(4).public(),
+        successors: Vec::new(),
         clients: (0..clients).map(|at| identity(format!("client-{at}"), keys(at as u8 + 10))).collect(),
     };
     let mut file = LedgerFile::create(path, &genesis)?;

@@ -112,6 +112,11 @@ impl<'a> CanonicalReader<'a> {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
+    /// Whether bytes are left.
+    pub fn has_more(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
     /// A number of things, each of which has one byte at least.
     ///
     /// # Errors

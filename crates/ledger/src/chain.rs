@@ -8,11 +8,12 @@ use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::Genesis;
 use crate::hash::LedgerHash;
 use crate::merkle;
-use crate::message::{OrderedBlock, Proposal, Vote};
+use crate::message::{Proposal, Vote};
 use crate::policy::AgreementPolicy;
 use crate::signature::{MessageKind, PublicKey, Verified, verify};
 use crate::signers::SignerTables;
 use crate::statement::PortableStatement;
+use crate::succession::{BlockOrder, Tenure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
@@ -31,8 +32,14 @@ pub enum CheckedTransaction {
 /// An order, and what is to be done with each of its transactions: executed, or taken for one that fails, with the reason.
 #[derive(Debug)]
 pub struct CheckedOrder {
-    /// The message.
-    pub order: OrderedBlock,
+    /// Of which block it is.
+    pub height: u64,
+    /// What stands for it in the header.
+    pub hash: LedgerHash,
+    /// What is ordered; nothing where the next ordering service takes over.
+    pub entries: Vec<Vec<u8>>,
+    /// Why the next ordering service takes over, if it does.
+    pub succession: Option<String>,
     /// In its order.
     pub transactions: Vec<Result<CheckedTransaction, String>>,
     numbers: BTreeMap<PublicKey, u64>,
@@ -53,6 +60,8 @@ pub struct LedgerChain {
     pub state: Option<LedgerHash>,
     /// The shared tables.
     pub tables: BTreeMap<String, SharedTable>,
+    /// The blocks by which other ordering services took over, and why.
+    pub successions: Vec<(u64, String)>,
     numbers: BTreeMap<PublicKey, u64>,
     /// What makes verifying the signatures of its clients fast.
     signers: Arc<SignerTables>,
@@ -107,9 +116,16 @@ impl LedgerChain {
             head: network,
             state: None,
             tables: BTreeMap::new(),
+            successions: Vec::new(),
             numbers: BTreeMap::new(),
             signers: Arc::new(SignerTables::default()),
         }
+    }
+
+    /// Whose orders count for the next block.
+    pub fn tenure(&self) -> Tenure {
+        let since = self.successions.last().map_or(0, |(height, _)| *height);
+        Tenure { service: self.successions.len() as u32, since }
     }
 
     /// Verifies the signatures of an order for the next block, and says what of it may be executed. That depends on nothing but
@@ -118,22 +134,24 @@ impl LedgerChain {
     ///
     /// # Errors
     /// [`LedgerError::Malformed`] and [`LedgerError::Untrusted`] if the order is not one for the next block by the ordering
-    /// service.
+    /// service; those of [`crate::succession::Succession::check`] if it is to be the succession of another one.
     pub fn check(&self, message: &[u8]) -> LedgerResult<CheckedOrder> {
-        let order = OrderedBlock::verify(message, &self.genesis, &self.network)?;
-        if order.height != self.height + 1 {
-            let reason = format!(
-                "an order for block {} came instead of one for block {}",
-                order.height,
-                self.height + 1
-            );
+        let order = BlockOrder::verify(message, &self.genesis, &self.network, self.tenure())?;
+        let (height, hash) = (order.height(self.tenure()), order.hash());
+        if height != self.height + 1 {
+            let next = self.height + 1;
+            let reason = format!("an order for block {height} came instead of one for block {next}");
             return Err(LedgerError::Untrusted(reason));
         }
+        let (entries, succession) = match order {
+            BlockOrder::Ordered(order) => (order.proposals, None),
+            BlockOrder::Succession(_, reason) => (Vec::new(), Some(reason)),
+        };
         let mut numbers = self.numbers.clone();
-        let read = self.read_entries(&order.proposals, order.proposals.len() == 1);
+        let read = self.read_entries(&entries, entries.len() == 1);
         let checked = read.into_iter().map(|read| take_number(read, &mut numbers));
         let transactions = checked.map(|checked| checked.map_err(|error| error.to_string())).collect();
-        Ok(CheckedOrder { order, transactions, numbers })
+        Ok(CheckedOrder { height, hash, entries, succession, transactions, numbers })
     }
 
     /// Whether a proposal could be executed if it came alone in the next block, with the agreements that it needs.
@@ -300,16 +318,16 @@ impl LedgerChain {
     /// # Errors
     /// [`LedgerError::Untrusted`] with what does not fit.
     pub fn check_header(&self, checked: &CheckedOrder, header: &BlockHeader) -> LedgerResult<()> {
-        let order = &checked.order;
-        let misfit = if header.height != order.height || header.network != self.network {
+        let entries = &checked.entries;
+        let misfit = if header.height != checked.height || header.network != self.network {
             Some("its height or network is not that of its order")
         } else if header.previous != self.head {
             Some("it does not follow the block before")
-        } else if header.order != order.hash() {
+        } else if header.order != checked.hash {
             Some("its order is another one")
-        } else if header.outcomes.count() != order.proposals.len() {
+        } else if header.outcomes.count() != entries.len() {
             Some("it has not as many outcomes as transactions")
-        } else if header.root != merkle::root(&leaves(&order.proposals, &header.outcomes)) {
+        } else if header.root != merkle::root(&leaves(entries, &header.outcomes)) {
             Some("the root of its Merkle tree is not that of its transactions")
         } else {
             let refused = checked.transactions.iter().enumerate().filter(|(_, checked)| checked.is_err());
@@ -329,6 +347,9 @@ impl LedgerChain {
             {
                 self.tables.insert(table.name.clone(), table.clone());
             }
+        }
+        if let Some(reason) = &checked.succession {
+            self.successions.push((header.height, reason.clone()));
         }
         self.numbers.clone_from(&checked.numbers);
         (self.height, self.head, self.state) = (header.height, header.hash(), Some(header.state));
@@ -371,7 +392,7 @@ mod tests {
     use super::*;
     use crate::agreement::{Agreement, ChainedTransaction};
     use crate::genesis::Identity;
-    use crate::message::ProposedStatement;
+    use crate::message::{OrderedBlock, ProposedStatement};
     use crate::signature::KeyPair;
 
     fn identity(name: &str, keys: &KeyPair) -> Identity {
@@ -385,6 +406,7 @@ mod tests {
             members: vec![identity("one", ordering)],
             quorum: 1,
             ordering: ordering.public(),
+            successors: Vec::new(),
             clients: clients.collect(),
         });
         let table =

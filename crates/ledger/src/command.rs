@@ -6,10 +6,11 @@ use crate::demo::{DemoSettings, run_demo};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::member::address::open_member;
-use crate::message::{OrderedBlock, Proposal, ProposedStatement};
+use crate::message::{Proposal, ProposedStatement};
 use crate::node::config::{BatchConfig, CONNECTIONS_DEFAULT, PartyRole};
 use crate::node::init::{
     FoundedOrganization, Founding, NetworkTerms, PUBLIC_FILE, join, make_identity, ordering_name,
+    successor_name,
 };
 use crate::node::people::{self, LedgerClient};
 use crate::node::wire::{AuditStatus, FindingsMessage, StatusMessage};
@@ -17,6 +18,7 @@ use crate::organization::scan_states;
 use crate::proof::{TransactionName, check, prove};
 use crate::recovery::RecoveryClass;
 use crate::signers::SignerTables;
+use crate::succession::BlockOrder;
 use crate::verify::{verify_file, visit_blocks};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -134,6 +136,9 @@ pub struct IdentityArguments {
     /// A key that is there already: ordering servers of one group have the same one
     #[arg(long)]
     key: Option<PathBuf>,
+    /// Which ordering service an ordering server is one of, from 1: the second takes over if the first is dismissed, and so on
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    service: Option<u32>,
 }
 
 /// A network that a party takes part in.
@@ -165,6 +170,10 @@ pub struct InitArguments {
     /// Where an ordering server listens, as HOST:PORT; several are a group that goes on while more than half of them do
     #[arg(long = "ordering", required = true)]
     orderings: Vec<String>,
+    /// An ordering service that takes over if the one before is dismissed for lying or for silence: where its servers listen, as
+    /// HOST:PORT, or HOST:PORT,HOST:PORT,... of a group; may be given again for a next one
+    #[arg(long = "successor")]
+    successors: Vec<String>,
     /// A client's name
     #[arg(long = "client", required = true)]
     clients: Vec<String>,
@@ -317,6 +326,11 @@ fn founded(word: &str) -> LedgerResult<FoundedOrganization> {
     Ok(FoundedOrganization { name: name.into(), address: address.into(), database: database.into() })
 }
 
+/// The addresses of an ordering service's servers.
+fn servers_of(word: &str) -> Vec<String> {
+    word.split(',').map(str::to_owned).collect()
+}
+
 fn init(arguments: &InitArguments) -> LedgerResult<()> {
     let organizations =
         arguments.organizations.iter().map(|word| founded(word)).collect::<LedgerResult<Vec<_>>>()?;
@@ -324,13 +338,17 @@ fn init(arguments: &InitArguments) -> LedgerResult<()> {
         terms: arguments.terms.terms(),
         organizations,
         orderings: arguments.orderings.clone(),
+        successors: arguments.successors.iter().map(|word| servers_of(word)).collect(),
         clients: arguments.clients.clone(),
     };
     let network = founding.write(&arguments.folder)?;
     println!("network {network}, in {}:", arguments.folder.display());
     let count = founding.orderings.len();
     let names = founding.organizations.iter().map(|organization| organization.name.clone());
-    for name in names.chain((0..count).map(|at| ordering_name(at, count))) {
+    let successors = (1..).zip(&founding.successors).flat_map(|(service, servers)| {
+        (0..servers.len()).map(move |at| successor_name(service, at, servers.len()))
+    });
+    for name in names.chain((0..count).map(|at| ordering_name(at, count))).chain(successors) {
         println!("  start it by: start {}", arguments.folder.join(name).display());
     }
     for client in &founding.clients {
@@ -345,8 +363,8 @@ fn identity(arguments: &IdentityArguments) -> LedgerResult<()> {
         "client" => PartyRole::Client,
         _ => PartyRole::Organization,
     };
-    let IdentityArguments { folder, name, address, key, .. } = arguments;
-    make_identity(folder, name, role, address.as_deref(), key.as_deref())?;
+    let IdentityArguments { folder, name, address, key, service, .. } = arguments;
+    make_identity(folder, name, role, address.as_deref(), key.as_deref(), *service)?;
     println!("{}: hand it to all other parties", folder.join(PUBLIC_FILE).display());
     Ok(())
 }
@@ -412,6 +430,7 @@ fn print_status(status: &StatusMessage) {
         println!("explorer: {}", status.explorer);
     }
     let lists = [
+        ("ordering", &status.ordering),
         ("suspect table", &status.suspects),
         ("EVIDENCE", &status.evidence),
         ("repair", &status.repairs),
@@ -490,6 +509,9 @@ fn verify(file: &Path, network: Option<&str>) -> LedgerResult<()> {
             println!("transactions on table \"{}\" had the agreement of {policy}", table.name);
         }
     }
+    for ((height, reason), service) in chain.successions.iter().zip(2..) {
+        println!("block {height}: ordering service {service} takes over; {reason}");
+    }
     for block in &found.superseded {
         println!(
             "block {}: its keeper had voted for {}, and was outvoted or found no quorum",
@@ -532,8 +554,8 @@ fn export(file: &Path) -> LedgerResult<()> {
     let (found, _) = verify_file(file)?;
     let chain = found.chain()?;
     visit_blocks(file, 0, &mut |(block, _)| {
-        let order = OrderedBlock::verify(&block.order, &chain.genesis, &chain.network)?;
-        for (index, message) in order.proposals.iter().enumerate() {
+        let entries = BlockOrder::decode_entries(&block.order, &chain.genesis)?;
+        for (index, message) in entries.iter().enumerate() {
             let outcome = if block.header.outcomes.get(index) { "ok" } else { "failed" };
             let entry = OrderEntry::of(message, &chain.genesis);
             let read = entry.and_then(|entry| {

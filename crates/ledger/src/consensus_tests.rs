@@ -15,7 +15,14 @@ fn members(count: usize, quorum: usize) -> Members {
     let identity = |(at, keys): (usize, &KeyPair)| Identity { name: format!("org{at}"), key: keys.public() };
     let members = keys.iter().take(count).enumerate().map(identity).collect();
     let ordering = keys[count].public();
-    let genesis = Genesis { name: "test".into(), members, quorum, ordering, clients: Vec::new() };
+    let genesis = Genesis {
+        name: "test".into(),
+        members,
+        quorum,
+        ordering,
+        successors: Vec::new(),
+        clients: Vec::new(),
+    };
     genesis.check().expect("a policy");
     Members { genesis, keys }
 }
@@ -128,7 +135,14 @@ fn policies_under_which_two_blocks_could_both_count_are_refused() {
             |(at, keys): (usize, &KeyPair)| Identity { name: format!("org{at}"), key: keys.public() };
         let members = keys.iter().enumerate().map(identity).collect();
         let ordering = keys[0].public();
-        let genesis = Genesis { name: "test".into(), members, quorum, ordering, clients: Vec::new() };
+        let genesis = Genesis {
+            name: "test".into(),
+            members,
+            quorum,
+            ordering,
+            successors: Vec::new(),
+            clients: Vec::new(),
+        };
         assert!(genesis.check().is_err(), "{quorum} of {count}");
     }
 }

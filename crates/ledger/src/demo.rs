@@ -99,6 +99,7 @@ impl DemoNetwork {
             members: names.iter().zip(&keys).map(identity).collect(),
             quorum: settings.quorum,
             ordering: ordering.public(),
+            successors: Vec::new(),
             clients: vec![Identity { name: "bank".to_owned(), key: client.public() }],
         };
         let mut organizations = Vec::new();

@@ -27,6 +27,8 @@ pub struct Genesis {
     pub quorum: usize,
     /// Whose orders are executed. Not trusted with more than that.
     pub ordering: PublicKey,
+    /// Whose orders are executed instead, one after the other, when a quorum has dismissed the one before.
+    pub successors: Vec<PublicKey>,
     /// Whose transactions are executed.
     pub clients: Vec<Identity>,
 }
@@ -52,6 +54,14 @@ impl Genesis {
                 return refused(format!("member \"{}\" is there twice, by name or key", member.name));
             }
         }
+        let parties = self.members.iter().chain(&self.clients).map(|party| &party.key);
+        for (at, key) in self.successors.iter().enumerate() {
+            let is_first = *key == self.ordering || self.successors[..at].contains(key);
+            if is_first || parties.clone().any(|party| [key, &self.ordering].contains(&party)) {
+                let reason = "each ordering service has a key that is no other party's";
+                return refused(format!("ordering service {}: {reason}", at + 2));
+            }
+        }
         Ok(())
     }
 
@@ -63,6 +73,12 @@ impl Genesis {
             writer.count(identities.len());
             for identity in identities {
                 writer.bytes(identity.name.as_bytes()).fixed(&identity.key.0);
+            }
+        }
+        if !self.successors.is_empty() {
+            writer.count(self.successors.len());
+            for key in &self.successors {
+                writer.fixed(&key.0);
             }
         }
         writer.finish()
@@ -83,8 +99,17 @@ impl Genesis {
             (0..count).map(identity).collect::<LedgerResult<Vec<_>>>()
         };
         let (members, clients) = (identities()?, identities()?);
+        // Documents that name one ordering service end here.
+        let mut successors = Vec::new();
+        if reader.has_more() {
+            let count = reader.count()?;
+            successors = (0..count).map(|_| Ok(PublicKey(reader.array()?))).collect::<LedgerResult<_>>()?;
+            if successors.is_empty() {
+                return Err(LedgerError::Malformed("founding document: a list of no successors".into()));
+            }
+        }
         reader.end()?;
-        let genesis = Genesis { name, members, quorum, ordering, clients };
+        let genesis = Genesis { name, members, quorum, ordering, successors, clients };
         genesis.check()?;
         Ok(genesis)
     }
@@ -92,6 +117,11 @@ impl Genesis {
     /// The network's name among all networks.
     pub fn network(&self) -> LedgerHash {
         LedgerHash::of("network", &[&self.encode()])
+    }
+
+    /// The keys of the ordering services, in the order in which they take over.
+    pub fn services(&self) -> impl Iterator<Item = &PublicKey> {
+        std::iter::once(&self.ordering).chain(&self.successors)
     }
 
     /// `Any-2` of three, or `All-3`.

@@ -56,6 +56,7 @@ pub mod signature;
 pub mod signers;
 pub mod smallbank;
 pub mod statement;
+pub mod succession;
 mod token;
 pub mod value;
 pub mod verify;

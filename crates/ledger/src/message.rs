@@ -110,7 +110,8 @@ pub(crate) fn same_network(own: &LedgerHash, network: &LedgerHash, what: &str) -
 pub struct OrderedBlock {
     /// For which network.
     pub network: LedgerHash,
-    /// Which block it is to become, from 1.
+    /// Counts the orders of its service, from 1. Of the first service it is the block that it is to become; of one that took over
+    /// by a later block it is so many blocks behind that.
     pub height: u64,
     /// Signed proposals; those for tables with an agreement policy as chained transactions ([`crate::agreement`]).
     pub proposals: Vec<Vec<u8>>,
@@ -132,13 +133,13 @@ impl OrderedBlock {
         ordering.sign(MessageKind::Order, &self.encode())
     }
 
-    /// Verifies a signed order.
+    /// Verifies a signed order of the ordering service with a key.
     ///
     /// # Errors
-    /// [`LedgerError::Malformed`], or [`LedgerError::Untrusted`] if it is of another network or not of its ordering service.
-    pub fn verify(message: &[u8], genesis: &Genesis, network: &LedgerHash) -> LedgerResult<OrderedBlock> {
+    /// [`LedgerError::Malformed`], or [`LedgerError::Untrusted`] if it is of another network or not of this service.
+    pub fn verify(message: &[u8], service: &PublicKey, network: &LedgerHash) -> LedgerResult<OrderedBlock> {
         let verified = verify(MessageKind::Order, message)?;
-        if verified.signer != genesis.ordering {
+        if verified.signer != *service {
             let reason =
                 format!("an order is signed by {}, which is not the ordering service", verified.signer);
             return Err(LedgerError::Untrusted(reason));

@@ -121,6 +121,7 @@ mod tests {
             members: [("ada", 1), ("bob-2", 2), ("cyd", 3)].map(identity).into(),
             quorum: 2,
             ordering: PublicKey([4; 32]),
+            successors: Vec::new(),
             clients: Vec::new(),
         }
     }

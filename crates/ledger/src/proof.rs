@@ -74,7 +74,7 @@ pub fn prove(path: &Path, name: TransactionName) -> LedgerResult<Vec<u8>> {
         let counted = verifier.chain.as_ref().map_or(0, |chain| chain.height);
         let header = match (&verifier.prepared, kind) {
             (Some(prepared), RecordKind::Votes) if counted + 1 == name.height => {
-                Some((prepared.block.header.clone(), prepared.checked.order.proposals.clone()))
+                Some((prepared.block.header.clone(), prepared.checked.entries.clone()))
             }
             _ => None,
         };

@@ -25,6 +25,10 @@ pub enum MessageKind {
     Agreement,
     /// A proposal with agreements.
     Chained,
+    /// A member's word that it takes no more orders of an ordering service.
+    Dismissal,
+    /// What makes the next ordering service take over.
+    Succession,
 }
 
 impl MessageKind {
@@ -36,6 +40,8 @@ impl MessageKind {
             MessageKind::Vote => "vote",
             MessageKind::Agreement => "agreement",
             MessageKind::Chained => "chained transaction",
+            MessageKind::Dismissal => "dismissal",
+            MessageKind::Succession => "succession",
         }
     }
 }

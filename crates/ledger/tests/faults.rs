@@ -4,9 +4,7 @@
 mod products;
 mod started;
 
-use ankerdb_ledger::chain::LedgerChain;
 use ankerdb_ledger::error::LedgerError;
-use ankerdb_ledger::member::address::open_member;
 use ankerdb_ledger::message::{OrderedBlock, Vote};
 use ankerdb_ledger::node::config::{NodeConfig, NodeFolder, PartyRole};
 use ankerdb_ledger::node::directory::Directory;
@@ -17,12 +15,10 @@ use ankerdb_ledger::node::wire::{
     ORGANIZATION, OrderMessage, OrderRequest, OutcomeMessage, ProposalMessage, ProposalsMessage,
     StatusMessage, VotesMessage,
 };
-use ankerdb_ledger::organization::scan_states;
 use ankerdb_ledger::signature::KeyPair;
-use ankerdb_ledger::verify::visit_blocks;
 use started::liar::Liar;
+use started::load::{add_until, assert_nothing_is_lost};
 use started::{LIMIT, ORDERING, ORGANIZATIONS, StartedNetwork, TABLE, statement, submit};
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -33,42 +29,6 @@ use std::time::Duration;
 
 fn rounds() -> usize {
     std::env::var("LEDGER_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(6)
-}
-
-/// A client that adds to its account until it is told to stop. What was acknowledged comes back.
-fn add_until(client: &LedgerClient, account: u64, stop: &AtomicBool) -> Vec<SubmittedTransaction> {
-    let mut done = Vec::new();
-    let sql = format!("UPDATE account SET balance = balance + 1 WHERE id = {account}");
-    while !stop.load(Ordering::Relaxed) {
-        let number = 10 + done.len() as u64;
-        done.push(submit(client, number, &sql));
-    }
-    done
-}
-
-/// Every acknowledged transaction is in every file, where it was said to be; and the tables are what the last block certifies.
-fn assert_nothing_is_lost(network: &StartedNetwork, acknowledged: &[SubmittedTransaction]) {
-    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
-        let path = network.path(name).join(format!("{name}.ledger"));
-        let mut outcomes: BTreeMap<u64, Vec<bool>> = BTreeMap::new();
-        visit_blocks(&path, 0, &mut |(block, _)| {
-            let bits = &block.header.outcomes;
-            outcomes.insert(block.header.height, (0..bits.count()).map(|at| bits.get(at)).collect());
-            Ok(())
-        })
-        .expect("blocks");
-        for done in acknowledged {
-            let outcome = outcomes.get(&done.height).and_then(|bits| bits.get(done.index as usize));
-            assert_eq!(outcome, Some(&done.has_succeeded), "{name} has lost {done:?}");
-        }
-        let found = network.verified(at);
-        let chain: &LedgerChain = found.chain().expect("a chain");
-        let folder = NodeFolder::open(&network.path(name)).expect("a folder");
-        let mut member = open_member(&folder.config.database.expect("a database")).expect("a member");
-        assert_eq!(member.height().expect("a height"), chain.height, "{name}");
-        let states = scan_states(member.as_mut(), chain).expect("tables");
-        assert_eq!(Some(states.hash()), chain.state, "{name}");
-    }
 }
 
 #[test]
@@ -411,7 +371,7 @@ fn a_member_that_votes_twice_is_not_counted_and_both_votes_are_kept() {
         header.state.0[0] = state;
         let vote = Vote { member: 0, round: 1, header }.sign(&liar.keys);
         for party in ["mariadb", "ankerdb"] {
-            let message = VotesMessage { height: 1, own: vote.clone(), known: Vec::new(), last: Vec::new() };
+            let message = VotesMessage { height: 1, own: vote.clone(), ..VotesMessage::default() };
             liar.call::<_, VotesMessage>(party, ORGANIZATION, "Votes", message).expect("an answer");
         }
     }

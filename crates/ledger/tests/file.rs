@@ -10,16 +10,18 @@ use ankerdb_ledger::bytes::CanonicalWriter;
 use ankerdb_ledger::chain::LedgerChain;
 use ankerdb_ledger::error::LedgerError;
 use ankerdb_ledger::file::{LedgerFile, RecordKind, visit_records};
+use ankerdb_ledger::genesis::Genesis;
 use ankerdb_ledger::hash::LedgerHash;
 use ankerdb_ledger::merkle;
 use ankerdb_ledger::message::{OrderedBlock, Proposal, ProposedStatement, Vote};
 use ankerdb_ledger::proof::{TransactionName, check, prove};
 use ankerdb_ledger::signature::KeyPair;
+use ankerdb_ledger::succession::{Dismissal, DismissalReason, Succession, TwoOrders};
 use ankerdb_ledger::value::LedgerValue;
 use ankerdb_ledger::verify::verify_file;
 use products::TestFolder;
 use std::path::{Path, PathBuf};
-use trade::{genesis, keys};
+use trade::{genesis, genesis_with_successors, keys};
 
 struct Writer {
     members: Vec<KeyPair>,
@@ -32,7 +34,10 @@ struct Writer {
 
 impl Writer {
     fn new(path: &Path) -> Writer {
-        let genesis = genesis();
+        Writer::of(path, genesis())
+    }
+
+    fn of(path: &Path, genesis: Genesis) -> Writer {
         let file = LedgerFile::create(path, &genesis).expect("a file");
         let members = vec![keys(1), keys(2), keys(3)];
         Writer {
@@ -52,11 +57,13 @@ impl Writer {
     }
 
     fn block(&self, proposals: Vec<Vec<u8>>, bits: &[bool]) -> LedgerBlock {
-        let order = OrderedBlock { network: self.chain.network, height: self.chain.height + 1, proposals };
+        let height = self.chain.height + 1;
+        let number = height - self.chain.tenure().since;
+        let order = OrderedBlock { network: self.chain.network, height: number, proposals };
         let outcomes = SuccessBits::new(bits);
         let header = BlockHeader {
             network: order.network,
-            height: order.height,
+            height,
             previous: self.chain.head,
             order: order.hash(),
             root: merkle::root(&leaves(&order.proposals, &outcomes)),
@@ -415,4 +422,81 @@ fn a_stranger_finds_in_the_file_that_transactions_had_the_agreements_which_their
         let said = verify_file(&lying).expect_err("a lie").to_string();
         assert!(said.contains("a transaction has succeeded that must not be executed"), "{said}");
     }
+}
+
+impl Writer {
+    /// A block by which ordering service 2 takes over, with these dismissals and two orders of number 2.
+    fn succession(&self, dismissals: Vec<Vec<u8>>) -> LedgerBlock {
+        let (network, height) = (self.chain.network, self.chain.height + 1);
+        let order = |entry: u8| {
+            OrderedBlock { network, height: 2, proposals: vec![vec![entry]] }.sign(&self.ordering)
+        };
+        let proof = Some(TwoOrders { one: order(1), other: order(2) });
+        let succession = Succession { network, height, service: 1, dismissals, proof };
+        let mut block = self.block(Vec::new(), &[]);
+        block.header.order = succession.hash();
+        block.order = succession.sign(&self.members[2]);
+        block
+    }
+
+    fn dismissal(&self, member: u32) -> Vec<u8> {
+        let (network, reason) = (self.chain.network, DismissalReason::TwoOrders);
+        Dismissal { network, member, service: 0, first: 2, reason }.sign(&self.members[member as usize])
+    }
+}
+
+#[test]
+fn a_file_goes_on_with_the_next_ordering_service_after_a_succession_and_a_forged_one_is_refused() {
+    let folder = TestFolder::new("successions");
+    let begin = |name: &str| {
+        let path = folder.path.join(name);
+        let mut writer = Writer::of(&path, genesis_with_successors());
+        let table = writer.propose(TABLE, &[]);
+        let block = writer.block(vec![table], &[true]);
+        writer.commit(&block);
+        (writer, path)
+    };
+    let insert = "INSERT INTO trades (id) VALUES (1)";
+    let (mut writer, path) = begin("honest");
+    let block = writer.succession(vec![writer.dismissal(0), writer.dismissal(1)]);
+    writer.commit(&block);
+    writer.ordering = keys(18);
+    let insert_entry = writer.propose(insert, &[]);
+    let block = writer.block(vec![insert_entry], &[true]);
+    writer.commit(&block);
+    let (found, _) = verify_file(&path).expect("it verifies");
+    let chain = found.chain().expect("a chain");
+    assert_eq!((chain.height, chain.successions.len(), chain.tenure().since), (3, 1, 2));
+    assert!(
+        chain.successions[0].1.starts_with("ada, bob have dismissed ordering service 1: it has signed two")
+    );
+    let proof = prove(&path, TransactionName { height: 3, index: 0 }).expect("a proof");
+    assert_eq!(check(&proof).expect("it proves").genesis, genesis_with_successors());
+
+    // All members have voted for each of these, and no stranger takes them.
+    let refused = |writer: &mut Writer, path: &Path, block: &LedgerBlock, reason: &str| {
+        writer.append_block(block);
+        let votes: Vec<Vec<u8>> = (0..3).map(|member| writer.vote(member, &block.header)).collect();
+        writer.append_votes(&votes);
+        let said = verify_file(path).expect_err(reason).to_string();
+        assert!(said.contains(reason), "{said}, and not {reason}");
+    };
+    let (mut writer, path) = begin("one-liar");
+    let block = writer.succession(vec![writer.dismissal(0)]);
+    refused(&mut writer, &path, &block, "by 1 members, and 2 have to");
+    let (mut writer, path) = begin("without-succession");
+    writer.ordering = keys(18);
+    let insert_entry = writer.propose(insert, &[]);
+    let block = writer.block(vec![insert_entry], &[true]);
+    refused(&mut writer, &path, &block, "which is not the ordering service");
+    let (mut writer, path) = begin("dismissed-service");
+    let block = writer.succession(vec![writer.dismissal(0), writer.dismissal(1)]);
+    writer.commit(&block);
+    let insert_entry = writer.propose(insert, &[]);
+    let block = writer.block(vec![insert_entry], &[true]);
+    refused(&mut writer, &path, &block, "which is not the ordering service");
+    let (mut writer, path) = begin("other-block");
+    let mut block = writer.succession(vec![writer.dismissal(0), writer.dismissal(1)]);
+    block.header.order = LedgerHash::of("succession", &[b"another"]);
+    refused(&mut writer, &path, &block, "its order is another one");
 }

@@ -16,11 +16,12 @@ use ankerdb_ledger::member::{RowSource, RowVisitor};
 use ankerdb_ledger::merkle;
 use ankerdb_ledger::message::{OrderedBlock, Proposal, ProposedStatement, Vote};
 use ankerdb_ledger::signature::{MessageKind, signed_bytes};
+use ankerdb_ledger::succession::{Dismissal, DismissalReason, Succession, TwoOrders};
 use ankerdb_ledger::value::{Content, LedgerValue, encode_row, row_hash};
 use products::TestFolder;
 use std::collections::BTreeMap;
 use std::path::Path;
-use trade::{genesis, keys};
+use trade::{genesis, genesis_with_successors, keys};
 
 type GoldenBytes = Vec<(&'static str, Vec<u8>)>;
 
@@ -134,6 +135,30 @@ fn agreed() -> GoldenBytes {
     ]
 }
 
+/// What replaces an ordering service.
+fn succeeded() -> GoldenBytes {
+    let genesis = genesis_with_successors();
+    let network = genesis.network();
+    let order = |entry: u8| OrderedBlock { network, height: 4, proposals: vec![vec![entry]] }.sign(&keys(8));
+    let (service, first, reason) = (0, 5, DismissalReason::TwoOrders);
+    let lied = Dismissal { network, member: 0, service, first, reason };
+    let silent = Dismissal { member: 1, first: 7, reason: DismissalReason::Silence, ..lied.clone() };
+    let dismissals = vec![lied.sign(&keys(1)), silent.sign(&keys(2))];
+    let proof = Some(TwoOrders { one: order(1), other: order(2) });
+    let succession = Succession { network, height: 7, service: 1, dismissals, proof };
+    let without = Succession { proof: None, ..succession.clone() };
+    vec![
+        ("founding document with two successors", genesis.encode()),
+        ("its network", network.0.into()),
+        ("signed bytes of a dismissal", signed_bytes(MessageKind::Dismissal, &lied.encode())),
+        ("dismissal for two orders", lied.sign(&keys(1))),
+        ("dismissal for silence", silent.sign(&keys(2))),
+        ("signed bytes of a succession", signed_bytes(MessageKind::Succession, &without.encode())),
+        ("succession", succession.sign(&keys(3))),
+        ("hash of a succession", succession.hash().0.into()),
+    ]
+}
+
 /// Compares lines with those of a golden file, and returns these.
 fn assert_golden(name: &str, lines: &str) -> String {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
@@ -150,7 +175,7 @@ fn assert_golden(name: &str, lines: &str) -> String {
 
 #[test]
 fn signed_and_hashed_bytes_are_those_of_the_golden_file() {
-    let values = [hashed(), signed(), agreed()].concat();
+    let values = [hashed(), signed(), agreed(), succeeded()].concat();
     let lines: String = values.iter().map(|(name, bytes)| format!("{name}\n{}\n\n", hex(bytes))).collect();
     assert_golden("bytes.txt", &lines);
 }

@@ -142,7 +142,7 @@ fn under_all_3_one_that_differs_stops_all_until_it_is_repaired_and_votes_in_the_
 
 #[test]
 fn parties_that_make_their_keys_apart_found_the_same_network_and_it_works() {
-    let Some(mut network) = StartedNetwork::found("processes-apart", 2) else { return };
+    let Some(mut network) = StartedNetwork::found_with_successor("processes-apart", 2, 1) else { return };
     // Addresses and databases are those of a network that was made at once; the keys are new.
     let apart = TestFolder::new("processes-apart-keys");
     let parties: Vec<_> = {
@@ -151,7 +151,7 @@ fn parties_that_make_their_keys_apart_found_the_same_network_and_it_works() {
             .config
             .party
             .iter()
-            .map(|party| (party.name.clone(), party.role, party.address.clone()))
+            .map(|party| (party.name.clone(), party.role, party.address.clone(), party.service))
             .collect()
     };
     let run = |arguments: &[String]| {
@@ -160,10 +160,11 @@ fn parties_that_make_their_keys_apart_found_the_same_network_and_it_works() {
         (output.status.success(), said(&output))
     };
     let folder_of = |name: &str| text(&apart.path.join(name)).to_owned();
-    for (name, role, address) in &parties {
+    for (name, role, address, service) in &parties {
         let role = format!("--role={}", format!("{role:?}").to_lowercase());
         let mut arguments = vec!["identity".into(), folder_of(name), format!("--name={name}"), role];
         arguments.extend(address.as_ref().map(|address| format!("--address={address}")));
+        arguments.extend(service.map(|service| format!("--service={service}")));
         let (is_done, shown) = run(&arguments);
         assert!(is_done, "{shown}");
         assert!(!run(&arguments).0, "it is overwritten");

@@ -373,6 +373,7 @@ fn found(plan: &NetworkPlan, servers: &[PrivateServer], names: &[String], folder
         terms: NetworkTerms { name: "smallbank".to_owned(), quorum: Some(plan.quorum), batch },
         organizations: servers.iter().zip(names).zip(&ports).map(organization).collect(),
         orderings: vec![format!("127.0.0.1:{}", ports[names.len()])],
+        successors: Vec::new(),
         clients: (0..plan.clients.max(1)).map(client_name).chain([OBSERVER.to_owned()]).collect(),
     };
     founding.write(folder).map_err(ledger_error)?;

@@ -7,18 +7,21 @@
 //! engine ── chain, own vote, certified blocks, outcomes ──> board ──> calls, tasks
 //! ```
 
+use super::complaints::Complaints;
 use super::directory::Directory;
 use super::log::log;
+use super::order_log::ORDER_BYTES_MAX;
 use super::wire::{AuditStatus, MemberStatus, OutcomeMessage, StatusMessage, VotesMessage};
 use crate::agreement::OrderEntry;
 use crate::block::BlockHeader;
-use crate::bytes::CanonicalWriter;
+use crate::bytes::{CanonicalReader, CanonicalWriter};
 use crate::chain::LedgerChain;
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
-use crate::message::{OrderedBlock, Vote};
+use crate::message::Vote;
 use crate::organization::OwnVote;
+use crate::succession::{BlockOrder, Dismissal, Tenure, TwoOrders};
 use crate::verify::CertifiedBlock;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -62,8 +65,12 @@ pub(super) struct BoardState {
     pub(super) own_vote: Option<OwnVote>,
     last_vote: Vec<u8>,
     votes: BTreeMap<(u32, u32, LedgerHash), (Vote, Vec<u8>)>,
-    /// Signed orders of the next height, by their hashes.
-    pub(super) orders: BTreeMap<LedgerHash, Vec<u8>>,
+    /// Signed orders of the next height, by their hashes; perhaps a succession of the next ordering service among them.
+    pub(super) orders: BTreeMap<LedgerHash, KnownOrder>,
+    /// What speaks against the ordering service whose turn it is.
+    pub(super) complaints: Complaints,
+    /// When the last block became the head, or the node started.
+    pub(super) progressed_at: Instant,
     pub(super) members: Vec<MemberView>,
     recent: BTreeMap<u64, Arc<CertifiedBlock>>,
     pub(super) pending: BTreeMap<LedgerHash, PendingProposal>,
@@ -88,6 +95,13 @@ pub(super) struct BoardState {
     objections: VecDeque<String>,
     pub(super) is_stopped: bool,
     version: u64,
+}
+
+/// An order that was verified.
+pub(super) struct KnownOrder {
+    pub(super) message: Vec<u8>,
+    /// Whether it makes the next ordering service take over.
+    pub(super) is_succession: bool,
 }
 
 /// A proposal whose client waits.
@@ -124,11 +138,15 @@ impl Board {
         for entry in std::fs::read_dir(&evidence_folder).into_iter().flatten().flatten() {
             evidence.push(format!("kept from before: {}", entry.path().display()));
         }
+        let mut complaints = Complaints::default();
+        complaints.renew(chain.tenure());
         let state = BoardState {
             own_vote: None,
             last_vote: Vec::new(),
             votes: BTreeMap::new(),
             orders: BTreeMap::new(),
+            complaints,
+            progressed_at: Instant::now(),
             members: vec![MemberView::default(); directory.genesis.members.len()],
             recent: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -248,31 +266,100 @@ impl Board {
         Ok(())
     }
 
-    /// Takes a signed order of the next height. Two different ones are evidence against the ordering server.
+    /// Takes a signed order of the next height, or what makes the next ordering service take over there. Two different orders
+    /// are evidence against the ordering service. Returns the height that it is for.
     ///
     /// # Errors
-    /// [`LedgerError::Malformed`] and [`LedgerError::Untrusted`].
-    pub(super) fn offer_order(&self, message: &[u8]) -> LedgerResult<()> {
-        let order = OrderedBlock::verify(message, &self.directory.genesis, &self.directory.network)?;
-        let hash = order.hash();
+    /// Those of [`BlockOrder::verify`]; [`LedgerError::Untrusted`] if it is longer than orders are.
+    pub(super) fn offer_order(&self, message: &[u8]) -> LedgerResult<u64> {
+        let (tenure, directory) = (self.read(|state| state.chain.tenure()), &self.directory);
+        let order = BlockOrder::verify(message, &directory.genesis, &directory.network, tenure)?;
+        let (height, hash) = (order.height(tenure), order.hash());
+        let is_succession = matches!(order, BlockOrder::Succession(..));
+        // Two of them have to go into one message as evidence.
+        if !is_succession && message.len() > ORDER_BYTES_MAX {
+            let (bytes, most) = (message.len(), ORDER_BYTES_MAX);
+            let reason = format!("an order of {bytes} bytes: up to {most} are taken");
+            return Err(LedgerError::Untrusted(reason));
+        }
+        if let BlockOrder::Succession(succession, _) = order {
+            let known = succession.dismissals.iter().try_for_each(|known| self.offer_dismissal(known));
+            known.and_then(|()| succession.proof.map_or(Ok(()), |proof| self.offer_proof(proof)))?;
+        }
         let is_wanted = |state: &BoardState| {
-            order.height == state.chain.height + 1
+            height == state.chain.height + 1
+                && state.chain.tenure() == tenure
                 && !state.orders.contains_key(&hash)
-                && state.orders.len() < ORDERS_MAX
+                && (state.orders.len() < ORDERS_MAX || is_succession)
         };
         if !self.read(is_wanted) {
-            return Ok(());
+            return Ok(height);
         }
         let other = self.update(|state| {
-            let other = state.orders.values().next().cloned();
-            state.orders.insert(hash, message.to_vec());
+            let other = state.orders.values().find(|order| !order.is_succession);
+            let other = other.map(|order| order.message.clone());
+            state.orders.insert(hash, KnownOrder { message: message.to_vec(), is_succession });
             other
         });
-        if let Some(other) = other {
-            let text = format!("the ordering server has signed two orders for block {}", order.height);
-            self.add_evidence(&format!("orders-{}-{}", order.height, hash.short()), &text, &other, message);
+        if let Some(other) = other.filter(|_| !is_succession) {
+            self.note_two_orders(tenure, height, &other, message);
+        }
+        Ok(height)
+    }
+
+    /// Takes a dismissal that has come in.
+    ///
+    /// # Errors
+    /// Those of [`Dismissal::verify`].
+    pub(super) fn offer_dismissal(&self, message: &[u8]) -> LedgerResult<()> {
+        if self.read(|state| state.complaints.is_known(message)) {
+            return Ok(());
+        }
+        let dismissal = Dismissal::verify(message, &self.directory.genesis, &self.directory.network)?;
+        let is_new = self.read(|state| state.complaints.would_take(&dismissal, state.chain.height + 1));
+        if is_new {
+            self.update(|state| state.complaints.take(dismissal, message.to_vec()));
         }
         Ok(())
+    }
+
+    /// Takes two orders that another member has found.
+    ///
+    /// # Errors
+    /// Those of [`TwoOrders::check`].
+    pub(super) fn offer_proof(&self, proof: TwoOrders) -> LedgerResult<()> {
+        let tenure = self.read(|state| state.chain.tenure());
+        let number = proof.check(&self.directory.genesis, &self.directory.network, tenure.service)?;
+        let is_new = self.read(|state| state.complaints.proof().is_none() && state.chain.tenure() == tenure);
+        if is_new {
+            let height = number.saturating_add(tenure.since);
+            self.note_two_orders(tenure, height, &proof.one, &proof.other);
+        }
+        Ok(())
+    }
+
+    /// Keeps two orders of one block, of the ordering service that had its turn when they were verified.
+    fn note_two_orders(&self, tenure: Tenure, height: u64, one: &[u8], other: &[u8]) {
+        let text = format!("the ordering server has signed two orders for block {height}");
+        let name = format!("orders-{height}-{}", LedgerHash::of_row(other).short());
+        self.add_evidence(&name, &text, one, other);
+        let proof = TwoOrders { one: one.to_vec(), other: other.to_vec() };
+        self.update(|state| state.complaints.add_proof(tenure, proof));
+    }
+
+    /// Takes two orders of the ordering service whose turn it is from the evidence that was kept before a stop.
+    pub(super) fn reload_proof(&self) {
+        for entry in std::fs::read_dir(&self.evidence_folder).into_iter().flatten().flatten() {
+            let is_of_orders = entry.file_name().to_string_lossy().starts_with("orders-");
+            let bytes = if is_of_orders { std::fs::read(entry.path()).unwrap_or_default() } else { continue };
+            let mut reader = CanonicalReader::new(&bytes, "evidence");
+            let (Ok(one), Ok(other)) = (reader.bytes(), reader.bytes()) else { continue };
+            let proof = TwoOrders { one: one.to_vec(), other: other.to_vec() };
+            let (tenure, directory) = (self.read(|state| state.chain.tenure()), &self.directory);
+            if proof.check(&directory.genesis, &directory.network, tenure.service).is_ok() {
+                self.update(|state| state.complaints.add_proof(tenure, proof));
+            }
+        }
     }
 
     /// Keeps two signed messages that must not both exist.
@@ -345,6 +432,9 @@ impl Board {
             own: state.own_vote.as_ref().map(|vote| vote.message.clone()).unwrap_or_default(),
             known: state.votes.values().map(|(_, message)| message.clone()).collect(),
             last: state.last_vote.clone(),
+            dismissals: state.complaints.messages(),
+            two_orders_of: state.complaints.proof().map_or(0, |_| state.chain.tenure().service + 1),
+            waiting: state.handed_on().unwrap_or_default(),
         })
     }
 
@@ -354,11 +444,11 @@ impl Board {
         chain: &LedgerChain,
         certified: CertifiedBlock,
         failures: &[(usize, String)],
-        order: &OrderedBlock,
+        entries: &[Vec<u8>],
         own_vote: &[u8],
     ) {
         let header = certified.0.header.clone();
-        let unagreed = unagreed_entries(chain, &header, order);
+        let unagreed = unagreed_entries(chain, &header, entries);
         self.update(|state| {
             state.last_vote = own_vote.to_vec();
             state.members[self.place].voted_height = header.height;
@@ -366,7 +456,7 @@ impl Board {
             for (vote, _) in std::mem::take(&mut state.votes).into_values() {
                 state.members[vote.member as usize].note_vote(&vote, header.height, &header.hash());
             }
-            for (index, entry) in order.proposals.iter().enumerate() {
+            for (index, entry) in entries.iter().enumerate() {
                 let Ok(proposal) = OrderEntry::of(entry, &chain.genesis).map(|entry| entry.proposal()) else {
                     continue;
                 };
@@ -386,6 +476,12 @@ impl Board {
             state.own_vote = None;
             state.orders.clear();
             state.stuck.clear();
+            if state.chain.tenure() != chain.tenure() {
+                // The next ordering service knows none of them.
+                state.pending.values_mut().for_each(|pending| pending.sent = None);
+            }
+            state.complaints.renew(chain.tenure());
+            state.progressed_at = Instant::now();
             state.chain = chain.clone();
             state.recent.insert(header.height, Arc::new(certified));
             let oldest = chain.height.saturating_sub(RECENT_BLOCKS_MAX);
@@ -472,6 +568,7 @@ impl Board {
                 suspects: state.suspects.clone(),
                 members: state.members.iter().enumerate().map(status).collect(),
                 evidence: state.evidence.clone(),
+                ordering: self.ordering_lines(state),
                 repairs: state.repairs.iter().cloned().collect(),
                 stuck: state.stuck.clone(),
                 not_ordered: state.not_ordered.clone(),
@@ -490,18 +587,40 @@ impl Board {
     }
 }
 
+impl Board {
+    /// Whose orders count, for people; nothing where nobody could take over.
+    fn ordering_lines(&self, state: &BoardState) -> Vec<String> {
+        let (genesis, tenure) = (&self.directory.genesis, state.chain.tenure());
+        let count = genesis.services().count();
+        if count == 1 {
+            return Vec::new();
+        }
+        let servers = self.directory.orderings(tenure.service).map(|party| party.name.as_str());
+        let servers = servers.collect::<Vec<_>>().join(", ");
+        let mut line = format!("service {} of {count} ({servers})", tenure.service + 1);
+        if let Some((height, reason)) = state.chain.successions.last() {
+            line.push_str(&format!(", since block {height}: {reason}"));
+        }
+        let complaints = state.complaints.lines(genesis);
+        let has_none = tenure.service as usize + 1 == count && state.complaints.proof().is_some();
+        let last =
+            has_none.then(|| "it has signed two orders of one number, and no other service is left".into());
+        std::iter::once(line).chain(complaints).chain(last).collect()
+    }
+}
+
 /// Entries of a certified block that have failed because they had not the agreements that they need. That is no outcome of
 /// their proposals, which may come again with them.
 fn unagreed_entries(
     chain: &LedgerChain,
     header: &BlockHeader,
-    order: &OrderedBlock,
+    entries: &[Vec<u8>],
 ) -> BTreeMap<usize, LedgerError> {
     let has_policies = chain.tables.values().any(|table| table.agreement.is_some());
-    if !has_policies && order.proposals.len() != 1 {
+    if !has_policies && entries.len() != 1 {
         return BTreeMap::new();
     }
-    let failed = order.proposals.iter().enumerate().filter(|(index, _)| !header.outcomes.get(*index));
+    let failed = entries.iter().enumerate().filter(|(index, _)| !header.outcomes.get(*index));
     let error = |(index, entry): (usize, &Vec<u8>)| {
         Some((index, chain.check_agreements(entry, header.height).err()?))
     };
@@ -534,8 +653,25 @@ impl BoardState {
         if self.chain.height != chain.height {
             self.votes.clear();
             self.orders.clear();
+            self.progressed_at = Instant::now();
         }
+        self.complaints.renew(chain.tenure());
         (self.chain, self.own_vote) = (chain, own_vote);
+    }
+
+    /// The oldest transaction, if it has waited for so long without a block.
+    pub(super) fn waits_for(&self, patience: Duration) -> Option<&Vec<u8>> {
+        if self.progressed_at.elapsed() < patience {
+            return None;
+        }
+        let oldest = self.pending.values().min_by_key(|pending| pending.place)?;
+        Some(&oldest.message).filter(|_| oldest.since.elapsed() >= patience)
+    }
+
+    /// A transaction that has waited for half of the patience. Other members hand it to the ordering service, too, and see so
+    /// themselves whether that orders it.
+    fn handed_on(&self) -> Option<Vec<u8>> {
+        self.complaints.patience.and_then(|patience| self.waits_for(patience / 2)).cloned()
     }
 
     /// Counts the changes of the board.

@@ -30,6 +30,11 @@ const CHECKPOINT_BLOCKS_DEFAULT: u64 = 1_000;
 const AUDIT_SECONDS_DEFAULT: u64 = 300;
 const AUDIT_SECONDS_MAX: u64 = 366 * 24 * 3_600;
 
+/// How long a transaction waits for the ordering service where nothing is said, in seconds: longer than a group of servers needs
+/// to elect a leader, or people to start a server again. And the longest time, after which transactions are forgotten.
+const ORDERING_SECONDS_DEFAULT: u64 = 60;
+const ORDERING_SECONDS_MAX: u64 = 240;
+
 /// How long a constraint may take where nothing else is said, in milliseconds, and at most.
 const CONSTRAINT_MS_DEFAULT: u64 = 2_000;
 const CONSTRAINT_MS_MAX: u64 = 5_000;
@@ -62,6 +67,10 @@ pub(super) const CONSTRAINTS_HELP: &str = "
 # How long it waits between two audits in the background, which read all its shared tables (0: only when it is asked to):
 # audit_seconds = 300
 #
+# After how many seconds in which a transaction waits and no block is ordered it dismisses the ordering service, if the founding
+# document has another one (0: only for two orders of one number):
+# ordering_seconds = 60
+#
 # Where a browser reads blocks, members, checkpoints and audits, without a password; without it nowhere:
 # explorer = \"127.0.0.1:7080\"
 ";
@@ -89,6 +98,9 @@ pub struct PartyConfig {
     /// Host and port at which others find it; clients have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// Of an ordering server: which ordering service it is one of, from 1, which is that of those where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<u32>,
     /// The file of its certificate.
     pub certificate: PathBuf,
 }
@@ -144,6 +156,10 @@ pub struct NodeConfig {
     /// Of an organization: the pause between two audits in the background, in seconds, 300 where nothing is said; 0 makes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_seconds: Option<u64>,
+    /// Of an organization: how long a transaction waits for the ordering service before that is dismissed, in seconds, 60 where
+    /// nothing is said; with 0 it is not dismissed for silence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordering_seconds: Option<u64>,
     /// Of an organization: host and port at which its explorer is read in a browser; there is none where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explorer: Option<String>,
@@ -253,6 +269,20 @@ impl NodeFolder {
             0 => Ok(None),
             seconds @ 1..=AUDIT_SECONDS_MAX => Ok(Some(Duration::from_secs(seconds))),
             other => self.wrong(format!("\"audit_seconds\" is {other}: up to {AUDIT_SECONDS_MAX} are taken")),
+        }
+    }
+
+    /// How long a transaction waits for the ordering service; nothing if it waits for as long as it takes.
+    ///
+    /// # Errors
+    /// [`LedgerError::File`] for a time after which the transaction would be forgotten.
+    pub fn ordering_patience(&self) -> LedgerResult<Option<Duration>> {
+        match self.config.ordering_seconds.unwrap_or(ORDERING_SECONDS_DEFAULT) {
+            0 => Ok(None),
+            seconds @ 1..=ORDERING_SECONDS_MAX => Ok(Some(Duration::from_secs(seconds))),
+            other => {
+                self.wrong(format!("\"ordering_seconds\" is {other}: up to {ORDERING_SECONDS_MAX} are taken"))
+            }
         }
     }
 

@@ -1,12 +1,13 @@
 //! The parties of a network as a process knows them: names, roles, addresses, certificates. Every party has a certificate that
 //! it has signed itself, and every other one has a copy: there is no authority that could make one in another's name.
 
-use super::config::{NodeFolder, PartyRole};
+use super::config::{NodeFolder, PartyConfig, PartyRole};
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::Genesis;
 use crate::hash::LedgerHash;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
+use std::path::Path;
 use std::time::Duration;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, ServerTlsConfig};
 
@@ -25,8 +26,20 @@ pub struct Party {
     pub role: PartyRole,
     /// Host and port.
     pub address: Option<String>,
+    /// Of an ordering server: of which service of the founding document it is, from 0.
+    pub service: u32,
     certificate: String,
     certificate_bytes: Vec<u8>,
+}
+
+/// Of which service of the founding document an ordering server is, from 0.
+fn service_of(party: &PartyConfig, genesis: &Genesis, path: &Path) -> LedgerResult<u32> {
+    let (number, count) = (party.service.unwrap_or(1), genesis.services().count());
+    if (1..=count).contains(&(number as usize)) {
+        return Ok(number - 1);
+    }
+    let reason = format!("\"{}\" is of ordering service {number}, and there are {count}", party.name);
+    Err(LedgerError::file(path, reason))
 }
 
 /// All parties, and which of them this process is.
@@ -68,6 +81,7 @@ impl Directory {
                 name: party.name.clone(),
                 role: party.role,
                 address: party.address.clone(),
+                service: service_of(party, &genesis, &path)?,
                 certificate,
                 certificate_bytes,
             });
@@ -98,9 +112,10 @@ impl Directory {
         self.parties.iter().find(|party| party.certificate_bytes == certificate)
     }
 
-    /// The ordering servers, in the order in which all parties have them: the first one has number 1 in their group.
-    pub fn orderings(&self) -> impl Iterator<Item = &Party> {
-        self.parties.iter().filter(|party| party.role == PartyRole::Ordering)
+    /// The servers of an ordering service, in the order in which all parties have them: the first one has number 1 in their group.
+    pub fn orderings(&self, service: u32) -> impl Iterator<Item = &Party> {
+        let is_of_it = move |party: &&Party| party.role == PartyRole::Ordering && party.service == service;
+        self.parties.iter().filter(is_of_it)
     }
 
     /// The place of an organization in the founding document.

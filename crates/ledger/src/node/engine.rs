@@ -21,10 +21,10 @@ use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
 use crate::member::address::{open_parallel_member, snapshot_opener};
 use crate::member::snapshot::MemberSnapshot;
-use crate::message::OrderedBlock;
 use crate::organization::{Decision, Organization};
 use crate::recovery::{DifferingRow, DifferingRows, Donor as _, RecoveryClass, RecoveryReport};
 use crate::signature::KeyPair;
+use crate::succession::BlockOrder;
 use crate::verify::CertifiedBlock;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -410,7 +410,8 @@ impl Engine {
 
     /// Executes the order of the next block and votes, if the order has come.
     fn execute_order(&mut self) -> LedgerResult<bool> {
-        let order = self.board().read(|state| state.orders.values().next().cloned());
+        let board = self.board();
+        let order = board.read(|state| state.first_order(board.place));
         let Some(order) = order else { return Ok(false) };
         self.vote(&order, 1).map(|()| true)
     }
@@ -467,7 +468,22 @@ impl Engine {
     fn publish_block(&self, certified: CertifiedBlock) -> LedgerResult<()> {
         let Some(organization) = &self.organization else { return Ok(()) };
         let chain = organization.chain();
-        let order = OrderedBlock::verify(&certified.0.order, &chain.genesis, &chain.network)?;
+        let entries = BlockOrder::decode_entries(&certified.0.order, &chain.genesis)?;
+        let board = &self.settings.board;
+        if board
+            .read(|state| !state.orders.is_empty() && !state.orders.contains_key(&certified.0.header.order))
+        {
+            // The ordering service has given this member another one.
+            let offered = board.offer_order(&certified.0.order);
+            if let Err(error) = offered {
+                board.note_refused(&board.directory.own().name, &error);
+            }
+        }
+        if let Some((_, reason)) = chain.successions.last().filter(|(at, _)| *at == certified.0.header.height)
+        {
+            let service = chain.tenure().service + 1;
+            log(format_args!("ordering service {service} takes over by block {}: {reason}", chain.height));
+        }
         let executed = organization.last_executed();
         let executed = executed.filter(|executed| executed.block.header == certified.0.header);
         if let Some(reason) = executed.and_then(|executed| executed.serial_because.as_ref()) {
@@ -478,7 +494,7 @@ impl Engine {
         }
         let failures = executed.map(|executed| executed.failures.clone()).unwrap_or_default();
         let own_vote = organization.last_vote().unwrap_or_default();
-        self.settings.board.publish_block(chain, certified, &failures, &order, own_vote);
+        self.settings.board.publish_block(chain, certified, &failures, &entries, own_vote);
         Ok(())
     }
 
@@ -494,7 +510,8 @@ impl Engine {
         let chosen = board.read(|state| choose_order(state.votes(), round - 1));
         let own_order = board.read(|state| state.own_vote.as_ref().map(|vote| vote.header.order));
         if chosen.is_some() && chosen != own_order {
-            let order = board.read(|state| chosen.and_then(|hash| state.orders.get(&hash).cloned()));
+            let known = |hash| board.read(|state| state.orders.get(&hash).map(|order| order.message.clone()));
+            let order = chosen.and_then(known);
             let Some(order) = order else { return Ok(false) };
             self.vote(&order, round)?;
             return Ok(true);

@@ -13,14 +13,15 @@ use super::wire::{
     BLOCK_MESSAGE_BYTES_MAX, BlockMessage, BlocksMessage, BlocksRequest, CompareRequest, DonationMessage,
     FindingsMessage, Nothing, ORGANIZATION, OrderMessage, OrderRequest, OutcomeMessage, OutcomesMessage,
     PROPOSAL_MESSAGE_BYTES_MAX, PROPOSALS_MAX, ProposalMessage, ProposalsMessage, ROWS_MESSAGE_BYTES_MAX,
-    RepairRequest, SMALL_MESSAGE_BYTES_MAX, VotesMessage,
+    RepairRequest, SMALL_MESSAGE_BYTES_MAX, TwoOrdersMessage, VotesMessage,
 };
 use crate::agreement::OrderEntry;
 use crate::chain::{CheckedTransaction, LedgerChain, PROPOSAL_BYTES_MAX};
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
-use crate::message::{OrderedBlock, Proposal};
+use crate::message::Proposal;
 use crate::recovery::RecoveryClass;
+use crate::succession::{BlockOrder, TwoOrders};
 use crate::verify::visit_blocks;
 use std::future::Future;
 use std::path::PathBuf;
@@ -149,6 +150,11 @@ impl NodeEntry {
         Ok(OrderMessage { order: order.unwrap_or_default() })
     }
 
+    async fn two_orders(self: Arc<Self>) -> LedgerResult<TwoOrdersMessage> {
+        let proof = self.board.read(|state| state.complaints.proof().cloned());
+        Ok(proof.map(|TwoOrders { one, other }| TwoOrdersMessage { one, other }).unwrap_or_default())
+    }
+
     async fn votes(self: Arc<Self>, caller: Party, message: VotesMessage) -> LedgerResult<VotesMessage> {
         let Some(place) = self.board.directory.place(&caller.name) else {
             return Err(LedgerError::Untrusted(format!("\"{}\" is no member", caller.name)));
@@ -245,6 +251,7 @@ impl NodeEntry {
                 call.with(PROPOSAL_MESSAGE_BYTES_MAX, answer).await
             }
             "/Order" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.order(request)).await,
+            "/TwoOrders" => call.with(SMALL_MESSAGE_BYTES_MAX, |_: Nothing| self.two_orders()).await,
             "/Blocks" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.blocks(request)).await,
             _ => call.with_conversation(ROWS_MESSAGE_BYTES_MAX, |requests| self.compare(requests)).await,
         }
@@ -283,8 +290,8 @@ fn find_outcome(
 ) -> LedgerResult<Option<OutcomeMessage>> {
     let mut found: Option<OutcomeMessage> = None;
     visit_blocks(file, 0, &mut |(block, _)| {
-        let order = OrderedBlock::decode(&block.order)?;
-        for (index, entry) in order.proposals.iter().enumerate() {
+        let entries = BlockOrder::decode_entries(&block.order, &chain.genesis)?;
+        for (index, entry) in entries.iter().enumerate() {
             let has_succeeded = block.header.outcomes.get(index);
             let is_known = found.as_ref().is_some_and(|found| found.has_succeeded || !has_succeeded);
             // Most entries are no other length than theirs, and are not read for that.
@@ -324,7 +331,7 @@ impl CallHandler for NodeEntry {
                     let status = move |_: Nothing| async move { Ok(self.board.status(is_own)) };
                     call.with(SMALL_MESSAGE_BYTES_MAX, status).await
                 }
-                "/Agree" | "/Votes" | "/Order" | "/Blocks" | "/Compare" => {
+                "/Agree" | "/Votes" | "/Order" | "/TwoOrders" | "/Blocks" | "/Compare" => {
                     self.answer_member(method, call).await
                 }
                 "/Audit" | "/Repair" => self.answer_people(method, call).await,

@@ -5,11 +5,11 @@
 use super::board::{Board, BoardState, PendingProposal};
 use super::call::RemoteProcess;
 use super::log::log;
+use super::ordering_watch::fetch_proof;
 use super::wire::{Nothing, OrderMessage, OrderRequest, PROPOSALS_MAX, ProposalsMessage, VotesMessage};
 use crate::chain::PROPOSAL_BYTES_MAX;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
-use crate::message::OrderedBlock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,6 +58,17 @@ pub(super) fn take_votes(board: &Board, place: usize, message: &VotesMessage) ->
             board.note_refused(&board.directory.genesis.members[place].name, &error);
         }
     }
+    let name = &board.directory.genesis.members[place].name;
+    for dismissal in message.dismissals.iter().take(RELAYED_MAX) {
+        if let Err(error) = board.offer_dismissal(dismissal) {
+            board.note_refused(name, &error);
+        }
+    }
+    if !message.waiting.is_empty()
+        && let Err(error) = board.offer_waiting(&message.waiting)
+    {
+        board.note_refused(name, &error);
+    }
     for own in [&message.last, &message.own].into_iter().filter(|own| !own.is_empty()) {
         board.offer_vote(own, Some(place))?;
     }
@@ -76,6 +87,7 @@ pub(super) async fn exchange_votes(board: Arc<Board>, process: RemoteProcess, pl
                     board.note_refused(&process.name, &error);
                 }
                 fetch_unknown_order(&board, &process, place).await;
+                fetch_proof(&board, &process, answer.two_orders_of).await;
             }
             Err(error) => {
                 if board.read(|state| state.members[place].is_reached) {
@@ -108,26 +120,31 @@ async fn fetch_unknown_order(board: &Board, process: &RemoteProcess, place: usiz
 }
 
 fn offer_order_of(board: &Board, order: &[u8], height: u64) -> LedgerResult<()> {
-    let found = OrderedBlock::verify(order, &board.directory.genesis, &board.directory.network)?.height;
+    let found = board.offer_order(order)?;
     if found != height {
         let reason = format!("an order for block {found} came for one for block {height}");
         return Err(LedgerError::Untrusted(reason));
     }
-    board.offer_order(order)
+    Ok(())
 }
 
-/// Asks the ordering server for the order of the next block until the node stops.
-pub(super) async fn fetch_orders(board: Arc<Board>, servers: Vec<RemoteProcess>) {
+/// The servers of each ordering service, in the order in which the services take over.
+pub(super) type OrderingServices = Vec<Vec<RemoteProcess>>;
+
+/// Asks the ordering service whose turn it is for the order of the next block until the node stops.
+pub(super) async fn fetch_orders(board: Arc<Board>, services: OrderingServices) {
     let (mut changes, mut asked, mut turn) = (board.subscribe(), 0, 0);
     while !board.is_stopped() {
-        let height = board.read(|state| state.chain.height + 1);
+        let (height, tenure) = board.read(|state| (state.chain.height + 1, state.chain.tenure()));
         if asked == height {
             let _ = timeout(HEARTBEAT, changes.changed()).await;
             continue;
         }
+        let servers = &services[tenure.service as usize];
         let process = &servers[turn % servers.len()];
         let limit = Duration::from_millis(u64::from(ORDER_WAIT_MS)) + VOTES_LIMIT;
-        let request = OrderRequest { height, wait_ms: ORDER_WAIT_MS };
+        // Its orders are numbered from where it took over.
+        let request = OrderRequest { height: height - tenure.since, wait_ms: ORDER_WAIT_MS };
         match process.call::<_, OrderMessage>("Order", request, limit).await {
             // Another one may have it.
             Ok(OrderMessage { order }) if order.is_empty() => turn += 1,
@@ -185,11 +202,17 @@ fn note_answer(
 }
 
 /// Hands proposals to the ordering server, and again until they are certified.
-pub(super) async fn forward_proposals(board: Arc<Board>, servers: Vec<RemoteProcess>) {
-    let (mut changes, mut turn) = (board.subscribe(), 0);
+pub(super) async fn forward_proposals(board: Arc<Board>, services: OrderingServices) {
+    let (mut changes, mut turn, mut last) = (board.subscribe(), 0, 0);
     let mut reasons: BTreeMap<String, String> = BTreeMap::new();
     while !board.is_stopped() {
-        let due = board.read(due_proposals);
+        let (due, service) =
+            board.read(|state| (due_proposals(state), state.chain.tenure().service as usize));
+        let servers = &services[service];
+        if last != service {
+            last = service;
+            reasons.clear();
+        }
         if due.is_empty() {
             if board.read(|state| state.pending.is_empty()) {
                 board.note_not_ordered(String::new());
@@ -205,8 +228,9 @@ pub(super) async fn forward_proposals(board: Arc<Board>, servers: Vec<RemoteProc
             note_answer(&board, &mut reasons, answer, servers.len());
             if is_taken {
                 board.update(|state| {
-                    for name in names {
-                        if let Some(proposal) = state.pending.get_mut(&name) {
+                    // What another service has taken since has to go to the one whose turn it is.
+                    for name in names.iter().filter(|_| state.chain.tenure().service as usize == service) {
+                        if let Some(proposal) = state.pending.get_mut(name) {
                             proposal.sent = Some(Instant::now());
                         }
                     }

@@ -10,6 +10,7 @@ use crate::genesis::{Genesis, Identity};
 use crate::hash::{LedgerHash, hex, unhex};
 use crate::signature::{KeyPair, PublicKey};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -55,6 +56,8 @@ pub struct Founding {
     pub organizations: Vec<FoundedOrganization>,
     /// The addresses of the ordering servers.
     pub orderings: Vec<String>,
+    /// Those of the ordering services that take over, one after the other.
+    pub successors: Vec<Vec<String>>,
     /// Clients.
     pub clients: Vec<String>,
 }
@@ -62,6 +65,11 @@ pub struct Founding {
 /// The name of an ordering server among the parties: with a number if there are several.
 pub fn ordering_name(at: usize, count: usize) -> String {
     if count == 1 { "ordering".to_owned() } else { format!("ordering-{}", at + 1) }
+}
+
+/// The name of a server of an ordering service that takes over: service 1 is the first one that does.
+pub fn successor_name(service: usize, at: usize, count: usize) -> String {
+    if count == 1 { format!("successor-{service}") } else { format!("successor-{service}-{}", at + 1) }
 }
 
 /// What others may know of a party.
@@ -75,6 +83,9 @@ pub struct PublicIdentity {
     /// Host and port at which others find it; clients have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// Of an ordering server: which ordering service it is one of, from 1, which is that of those where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<u32>,
     /// What its signatures are verified with, in hexadecimal digits.
     pub key: String,
     /// Its certificate, as PEM.
@@ -94,7 +105,8 @@ impl PublicIdentity {
 
     fn party(&self) -> PartyConfig {
         let certificate = self.certificate_file();
-        PartyConfig { name: self.name.clone(), role: self.role, address: self.address.clone(), certificate }
+        let (name, address) = (self.name.clone(), self.address.clone());
+        PartyConfig { name, role: self.role, address, service: self.service, certificate }
     }
 
     fn identity(&self) -> LedgerResult<Identity> {
@@ -129,6 +141,7 @@ impl PartySecrets {
             name: name.to_owned(),
             role,
             address: address.map(str::to_owned),
+            service: None,
             key: keys.public().to_string(),
             certificate: certificate.pem(),
         };
@@ -164,6 +177,26 @@ fn make_folder(path: &Path) -> LedgerResult<()> {
     })
 }
 
+/// The keys of the ordering services, in the order in which they take over.
+fn service_keys(parties: &[PublicIdentity]) -> LedgerResult<Vec<PublicKey>> {
+    let mut services: BTreeMap<u32, PublicKey> = BTreeMap::new();
+    for party in parties.iter().filter(|party| party.role == PartyRole::Ordering) {
+        let Identity { name, key } = party.identity()?;
+        if *services.entry(party.service.unwrap_or(1)).or_insert(key) != key {
+            let reason = "has another key than the first one: a group of ordering servers signs as one";
+            return Err(LedgerError::Refused(format!("\"{name}\" {reason}")));
+        }
+    }
+    let wanted = 1..=services.len() as u32;
+    if let Some(missing) = wanted.clone().find(|number| !services.contains_key(number)) {
+        let reason = "services are numbered from 1, one after the other";
+        return Err(LedgerError::Refused(format!(
+            "no party is a server of ordering service {missing}: {reason}"
+        )));
+    }
+    Ok(services.into_values().collect())
+}
+
 impl NetworkTerms {
     /// The founding document of these parties.
     fn genesis(&self, parties: &[PublicIdentity]) -> LedgerResult<Genesis> {
@@ -176,19 +209,17 @@ impl NetworkTerms {
                 return Err(LedgerError::Refused(format!("two parties have the name \"{}\"", party.name)));
             }
         }
-        let (members, orderings) = (of(PartyRole::Organization)?, of(PartyRole::Ordering)?);
-        let Some(ordering) = orderings.first().map(|server| server.key) else {
+        let members = of(PartyRole::Organization)?;
+        let mut services = service_keys(parties)?.into_iter();
+        let Some(ordering) = services.next() else {
             return Err(LedgerError::Refused("no party is an ordering server".into()));
         };
-        if let Some(other) = orderings.iter().find(|server| server.key != ordering) {
-            let reason = "has another key than the first one: a group of ordering servers signs as one";
-            return Err(LedgerError::Refused(format!("\"{}\" {reason}", other.name)));
-        }
         let genesis = Genesis {
             name: self.name.clone(),
             quorum: self.quorum.unwrap_or(members.len() / 2 + 1),
             members,
             ordering,
+            successors: services.collect(),
             clients: of(PartyRole::Client)?,
         };
         genesis.check()?;
@@ -228,6 +259,7 @@ impl NetworkTerms {
             recovery: None,
             checkpoint_blocks: None,
             audit_seconds: None,
+            ordering_seconds: None,
             explorer: None,
             founding: FOUNDING_FILE.into(),
             key: KEY_FILE.into(),
@@ -263,6 +295,16 @@ impl Founding {
             let name = ordering_name(at, self.orderings.len());
             let keys = KeyPair::from_seed(&seed);
             parties.push(PartySecrets::new(&name, PartyRole::Ordering, Some(address), keys)?);
+        }
+        for (service, addresses) in (1..).zip(&self.successors) {
+            let seed = KeyPair::generate()?.seed();
+            for (at, address) in addresses.iter().enumerate() {
+                let name = successor_name(service, at, addresses.len());
+                let keys = KeyPair::from_seed(&seed);
+                let mut party = PartySecrets::new(&name, PartyRole::Ordering, Some(address), keys)?;
+                party.public.service = Some(service as u32 + 1);
+                parties.push(party);
+            }
         }
         for client in &self.clients {
             parties.push(PartySecrets::new(client, PartyRole::Client, None, KeyPair::generate()?)?);
@@ -303,7 +345,11 @@ pub fn make_identity(
     role: PartyRole,
     address: Option<&str>,
     key: Option<&Path>,
+    service: Option<u32>,
 ) -> LedgerResult<()> {
+    if service.is_some() && role != PartyRole::Ordering {
+        return Err(LedgerError::Refused(format!("\"{name}\" is no ordering server, and of no service")));
+    }
     if address.is_none() && role != PartyRole::Client {
         return Err(LedgerError::Refused(format!("\"{name}\" needs an address at which others find it")));
     }
@@ -311,7 +357,9 @@ pub fn make_identity(
         None => KeyPair::generate()?,
         Some(path) => super::config::read_key(path)?,
     };
-    PartySecrets::new(name, role, address, keys)?.write(folder)
+    let mut party = PartySecrets::new(name, role, address, keys)?;
+    party.public.service = service;
+    party.write(folder)
 }
 
 /// Reads what others may know of a party.

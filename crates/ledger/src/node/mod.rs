@@ -12,6 +12,7 @@
 mod agree;
 mod board;
 pub mod call;
+mod complaints;
 pub mod config;
 pub mod directory;
 mod donor;
@@ -24,6 +25,7 @@ pub mod init;
 mod log;
 pub mod order_log;
 pub mod ordering;
+mod ordering_watch;
 pub mod people;
 pub mod serve;
 pub mod wire;

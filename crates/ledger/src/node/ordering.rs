@@ -157,8 +157,11 @@ impl OrderingServer {
     /// [`LedgerError::File`]; [`LedgerError::Untrusted`] if the key is not that of the founding document.
     pub async fn open(folder: &NodeFolder, directory: Arc<Directory>) -> LedgerResult<Arc<OrderingServer>> {
         let keys = folder.keys()?;
-        if keys.public() != directory.genesis.ordering {
-            let reason = format!("{} is not the key of the network's ordering service", keys.public());
+        let service = directory.own().service;
+        if directory.genesis.services().nth(service as usize) != Some(&keys.public()) {
+            let number = service + 1;
+            let reason =
+                format!("{} is not the key of the network's ordering service {number}", keys.public());
             return Err(LedgerError::Untrusted(reason));
         }
         let batch = *folder.require(folder.config.batch.as_ref(), "batch")?;
@@ -251,7 +254,9 @@ impl OrderingServer {
         if leader == Some(self.number) {
             return Ok(());
         }
-        let server = leader.and_then(|leader| self.directory.orderings().nth(leader as usize - 1));
+        let server = leader.and_then(|leader| {
+            self.directory.orderings(self.directory.own().service).nth(leader as usize - 1)
+        });
         let named = server.map_or("none is known".to_owned(), |server| format!("\"{}\" is", server.name));
         Err(LedgerError::Missing(format!("it is not the leader of the ordering servers; {named}")))
     }
@@ -355,7 +360,7 @@ impl OrderingServer {
     }
 }
 
-/// Takes part in the group of all parties that order; founds it where that has not been done. Returns the own number in it.
+/// Takes part in the group of all servers of its ordering service; founds it where that has not been done. Returns the own number in it.
 async fn join_group(
     directory: &Arc<Directory>,
     log: Arc<Mutex<OrderLog>>,
@@ -363,7 +368,7 @@ async fn join_group(
 ) -> LedgerResult<(Raft<OrderingGroup>, u64)> {
     let failed = |reason: String| LedgerError::Missing(format!("the group of ordering servers: {reason}"));
     let (mut others, mut number, mut all) = (BTreeMap::new(), 0, BTreeSet::new());
-    for (at, party) in directory.orderings().enumerate() {
+    for (at, party) in directory.orderings(directory.own().service).enumerate() {
         let server = at as u64 + 1;
         all.insert(server);
         if party.name == directory.own().name {
@@ -412,6 +417,11 @@ impl CallHandler for OrderingServer {
                 Ok(call) => call,
                 Err(refused) => return refused,
             };
+            let (caller, own) = (&call.caller, self.directory.own());
+            if role == PartyRole::Ordering && caller.service != own.service {
+                let reason = format!("\"{}\" is a server of another ordering service", caller.name);
+                return call.refuse(&LedgerError::Untrusted(reason));
+            }
             match method {
                 "/Chain" => {
                     let take = |message: ProposalsMessage| async move {

@@ -7,10 +7,11 @@ use super::config::{NodeFolder, PartyRole};
 use super::directory::Directory;
 use super::engine::{Engine, EngineSettings};
 use super::entry::NodeEntry;
-use super::exchange::{exchange_votes, fetch_orders, forward_proposals};
+use super::exchange::{OrderingServices, exchange_votes, fetch_orders, forward_proposals};
 use super::explorer::{Explorer, ExplorerSource, listen_for_explorer};
 use super::log::log;
 use super::ordering::OrderingServer;
+use super::ordering_watch::watch_ordering;
 use super::serve::serve;
 use super::wire::{
     FindingsMessage, Nothing, ORDERING, ORGANIZATION, OutcomeMessage, OutcomesMessage, ProposalMessage,
@@ -125,6 +126,21 @@ fn start_explorer(
     Ok(())
 }
 
+/// The servers of all ordering services.
+fn ordering_services(directory: &Directory) -> LedgerResult<OrderingServices> {
+    let connect = |party| RemoteProcess::new(directory, party, ORDERING);
+    let mut services = OrderingServices::new();
+    for service in 0..directory.genesis.services().count() as u32 {
+        let servers = directory.orderings(service).map(connect).collect::<LedgerResult<Vec<_>>>()?;
+        if servers.is_empty() {
+            let reason = format!("no party has the role \"ordering\" in ordering service {}", service + 1);
+            return Err(LedgerError::Missing(reason));
+        }
+        services.push(servers);
+    }
+    Ok(services)
+}
+
 fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>) -> LedgerResult<()> {
     let file = folder.kept_file()?;
     let database = folder.require(folder.config.database.as_ref(), "database")?.clone();
@@ -137,6 +153,10 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
     }
     let height = chain.height;
     let board = Arc::new(Board::new(directory.clone(), chain, folder.path.join("evidence"))?);
+    let has_successor = directory.genesis.services().count() > 1;
+    let patience = folder.ordering_patience()?.filter(|_| has_successor);
+    board.update(|state| state.complaints.patience = patience);
+    board.reload_proof();
     let listener = runtime.block_on(listen(folder))?;
     let entered = runtime.enter();
     let mut others = Vec::new();
@@ -145,11 +165,7 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
             others.push((place, RemoteProcess::new(&directory, party, ORGANIZATION)?));
         }
     }
-    let connect = |party| RemoteProcess::new(&directory, party, ORDERING);
-    let orderings = directory.orderings().map(connect).collect::<LedgerResult<Vec<_>>>()?;
-    if orderings.is_empty() {
-        return Err(LedgerError::Missing("no party has the role \"ordering\"".into()));
-    }
+    let orderings = ordering_services(&directory)?;
     drop(entered);
     let agreements = AgreementDesk::open(folder, board.clone(), others.clone())?;
     let settings = EngineSettings {
@@ -171,6 +187,7 @@ fn start_node(runtime: &Runtime, folder: &NodeFolder, directory: Arc<Directory>)
     }
     runtime.spawn(fetch_orders(board.clone(), orderings.clone()));
     runtime.spawn(forward_proposals(board.clone(), orderings));
+    runtime.spawn(watch_ordering(board.clone(), folder.keys()?));
     start_explorer(runtime, folder, &board, &file)?;
     let (name, address) = (&directory.own().name, folder.config.listen.clone().unwrap_or_default());
     say_ready(&format!(

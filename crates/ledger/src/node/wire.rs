@@ -10,6 +10,7 @@
 //!                                Agree    a signed proposal, from an organization; answered with a signed agreement
 //!                                Votes    votes on the next block, both ways
 //!                                Order    the order that this organization has for a height
+//!                                TwoOrders   two orders of one number of the ordering service whose turn it is
 //!                                Blocks   certified blocks above a height
 //!                                Compare  a conversation: hashes of tables by ranges, answered with those that differ; then the
 //!                                         hashes of rows of some ranges, answered with rows that differ, some at a time
@@ -29,8 +30,8 @@ pub const PROPOSAL_MESSAGE_BYTES_MAX: usize = crate::chain::PROPOSAL_BYTES_MAX +
 /// How many proposals may come in one message.
 pub const PROPOSALS_MAX: usize = 16_384;
 
-/// The longest message with an order, blocks or votes.
-pub const BLOCK_MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// The longest message with an order, blocks, votes, or two orders as evidence.
+pub const BLOCK_MESSAGE_BYTES_MAX: usize = 72 << 20;
 
 /// The longest message with hashes of rows or rows. They are sent in far shorter ones, unless one row or one hash range is longer.
 pub const ROWS_MESSAGE_BYTES_MAX: usize = 128 << 20;
@@ -113,7 +114,7 @@ pub struct AgreementMessage {
 /// Which order is wanted.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct OrderRequest {
-    /// Of which block.
+    /// Of which block; of an ordering server its number is wanted.
     #[prost(uint64, tag = "1")]
     pub height: u64,
     /// How long to wait for it, in milliseconds.
@@ -228,6 +229,26 @@ pub struct VotesMessage {
     /// The sender's own vote for its last block, or no bytes: it may have come to it after others had the quorum.
     #[prost(bytes = "vec", tag = "4")]
     pub last: Vec<u8>,
+    /// Signed dismissals of the ordering service whose turn it is.
+    #[prost(bytes = "vec", repeated, tag = "5")]
+    pub dismissals: Vec<Vec<u8>>,
+    /// Of which ordering service, from 1, the sender has two orders of one number; 0 if it has none.
+    #[prost(uint32, tag = "6")]
+    pub two_orders_of: u32,
+    /// An entry that the sender has waited for long to be ordered, or no bytes.
+    #[prost(bytes = "vec", tag = "7")]
+    pub waiting: Vec<u8>,
+}
+
+/// Two orders of one number, which an ordering service must not sign; no bytes if there are none.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TwoOrdersMessage {
+    /// One of them.
+    #[prost(bytes = "vec", tag = "1")]
+    pub one: Vec<u8>,
+    /// The other.
+    #[prost(bytes = "vec", tag = "2")]
+    pub other: Vec<u8>,
 }
 
 /// Which blocks are wanted.
@@ -409,6 +430,9 @@ pub struct StatusMessage {
     /// Why no ordering server takes the transactions that wait for it, or nothing.
     #[prost(string, tag = "21")]
     pub not_ordered: String,
+    /// Which ordering service has its turn, and what speaks against it; nothing in networks with one.
+    #[prost(string, repeated, tag = "22")]
+    pub ordering: Vec<String>,
 }
 
 /// An audit beside the blocks.

@@ -45,6 +45,6 @@ impl Liar {
     }
 
     pub(crate) fn votes(&self, own: Vec<u8>, known: Vec<Vec<u8>>) -> Result<VotesMessage, LedgerError> {
-        self.call("mariadb", ORGANIZATION, "Votes", VotesMessage { height: 0, own, known, last: Vec::new() })
+        self.call("mariadb", ORGANIZATION, "Votes", VotesMessage { own, known, ..VotesMessage::default() })
     }
 }

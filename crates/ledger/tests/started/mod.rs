@@ -5,11 +5,12 @@
 #![allow(dead_code)]
 
 pub(crate) mod liar;
+pub(crate) mod load;
 
 use crate::products::{TestFolder, products};
 use ankerdb_ledger::member::connection::{MariaDbConnection, PostgresConnection, SqlConnection};
 use ankerdb_ledger::message::ProposedStatement;
-use ankerdb_ledger::node::init::ordering_name;
+use ankerdb_ledger::node::init::{ordering_name, successor_name};
 use ankerdb_ledger::node::people::{self, LedgerClient, SubmittedTransaction};
 use ankerdb_ledger::node::wire::StatusMessage;
 use ankerdb_ledger::server::PrivateServer;
@@ -129,6 +130,20 @@ impl StartedNetwork {
         parties.extend((0..orderings).map(|at| ordering_name(at, orderings)));
         let processes = parties.iter().map(|_| None).collect();
         Some(StartedNetwork { parties, processes, servers, folder })
+    }
+
+    /// With an ordering service of so many servers that takes over if the first one is dismissed; its processes come last.
+    pub(crate) fn found_with_successor(name: &str, quorum: usize, servers: usize) -> Option<StartedNetwork> {
+        let clients = ["bank", "shop"].map(str::to_owned);
+        let addresses: Vec<String> =
+            free_ports(servers).iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let successor = format!("--successor={}", addresses.join(","));
+        let mut network = StartedNetwork::found_for(name, quorum, 1, &clients, &[&successor])?;
+        for at in 0..servers {
+            network.parties.push(successor_name(1, at, servers));
+            network.processes.push(None);
+        }
+        Some(network)
     }
 
     /// A network at work.

@@ -7,6 +7,12 @@ pub(crate) fn keys(seed: u8) -> KeyPair {
     KeyPair::from_seed(&[seed; 32])
 }
 
+/// With two ordering services that may take over.
+#[allow(dead_code, reason = "not every test program has them")]
+pub(crate) fn genesis_with_successors() -> Genesis {
+    Genesis { successors: vec![keys(18).public(), keys(19).public()], ..genesis() }
+}
+
 pub(crate) fn genesis() -> Genesis {
     let identity = |(name, seed): (&str, u8)| Identity { name: name.into(), key: keys(seed).public() };
     Genesis {
@@ -14,6 +20,7 @@ pub(crate) fn genesis() -> Genesis {
         members: [("ada", 1), ("bob", 2), ("cyd", 3)].map(identity).into(),
         quorum: 2,
         ordering: keys(8).public(),
+        successors: Vec::new(),
         clients: vec![identity(("shop", 9))],
     }
 }

@@ -5,8 +5,9 @@ use crate::block_index::BlockIndex;
 use crate::error::{LedgerError, LedgerResult};
 use crate::genesis::Genesis;
 use crate::hash::{LedgerHash, hex};
-use crate::message::{OrderedBlock, Proposal, Vote};
+use crate::message::{Proposal, Vote};
 use crate::node::wire::{MemberStatus, StatusMessage};
+use crate::succession::BlockOrder;
 use crate::value::LedgerValue;
 use crate::verify::CertifiedBlock;
 use serde_json::{Value, json};
@@ -131,7 +132,7 @@ fn show_status(source: &ExplorerSource) -> Value {
     json!({
         "name": status.name, "network": status.network, "policy": source.genesis.policy(),
         "height": status.height, "head": status.head, "state": status.state,
-        "suspects": status.suspects, "stuck": status.stuck, "not_ordered": status.not_ordered, "evidence": status.evidence,
+        "suspects": status.suspects, "stuck": status.stuck, "not_ordered": status.not_ordered, "ordering": status.ordering, "evidence": status.evidence,
         "repairs": status.repairs, "refused": status.refused, "policies": status.policies,
         "members": status.members.iter().map(member).collect::<Vec<_>>(),
         "checkpoints": status.checkpoints, "checkpoint_failure": status.checkpoint_failure,
@@ -163,8 +164,8 @@ fn show_block(source: &ExplorerSource, certified: &CertifiedBlock, from: usize) 
         }),
         Err(error) => json!({ "error": error.to_string() }),
     };
-    let order = OrderedBlock::decode(&block.order)?;
-    let shown = order.proposals.iter().enumerate().skip(from).take(TRANSACTIONS);
+    let entries = BlockOrder::decode_entries(&block.order, &source.genesis)?;
+    let shown = entries.iter().enumerate().skip(from).take(TRANSACTIONS);
     let transaction = |(place, entry): (usize, &Vec<u8>)| {
         let has_succeeded = header.outcomes.get(place);
         match read_entry(source, entry) {
@@ -186,7 +187,8 @@ fn show_block(source: &ExplorerSource, certified: &CertifiedBlock, from: usize) 
         "height": header.height, "hash": header.hash().to_string(), "previous": header.previous.to_string(),
         "order": header.order.to_string(), "root": header.root.to_string(),
         "digest": header.digest.to_string(), "state": header.state.to_string(),
-        "count": order.proposals.len(), "succeeded": header.outcomes.succeeded(), "from": from,
+        "takes_over": BlockOrder::decode_successor(&block.order, &source.genesis)?.map(|service| service + 1),
+        "count": entries.len(), "succeeded": header.outcomes.succeeded(), "from": from,
         "votes": votes.iter().map(vote).collect::<Vec<_>>(),
         "transactions": shown.map(transaction).collect::<Vec<_>>(),
     }))
@@ -198,8 +200,8 @@ fn show_transaction(
     place: usize,
 ) -> LedgerResult<Option<Value>> {
     let header = &certified.0.header;
-    let order = OrderedBlock::decode(&certified.0.order)?;
-    let Some(message) = order.proposals.get(place) else { return Ok(None) };
+    let entries = BlockOrder::decode_entries(&certified.0.order, &source.genesis)?;
+    let Some(message) = entries.get(place) else { return Ok(None) };
     let mut shown = json!({
         "height": header.height, "place": place, "has_succeeded": header.outcomes.get(place),
         "hash": LedgerHash::of_row(message).to_string(),

@@ -78,8 +78,9 @@ async function showBlock(height, from) {
   const next = block.from + block.transactions.length;
   if (block.from > 0) pages.append(link("#/block/" + block.height, "first transactions"), " ");
   if (next < block.count) pages.append(link("#/block/" + block.height + "/" + next, "more transactions"));
+  const over = block.takes_over === null ? [] : [element("p", {}, "Ordering service " + block.takes_over + " takes over by this block.")];
   const header = ["hash", "previous", "order", "root", "digest", "state"].map((name) => [name, block[name], "hash"]);
-  show(element("h2", {}, "Block " + block.height), pairs(header),
+  show(element("h2", {}, "Block " + block.height), ...over, pairs(header),
     element("h2", {}, block.votes.length + " votes"), table(["member", "round", "hash", "is for"], votes),
     element("h2", {}, block.count + " transactions, " + block.succeeded + " succeeded"),
     table(["transaction", "outcome", "client", "statements"], transactions), pages);
@@ -119,7 +120,7 @@ async function showMembers() {
   show(element("h2", {}, "Members"), table(["organization", "blocks", "vote", "connection"], rows),
     element("h2", {}, "This organization"),
     pairs([["it", status.state], ["policy", status.policy], ["head", status.head, "hash"]]),
-    ...lines("Not ordered", status.not_ordered ? [status.not_ordered] : []),
+    ...lines("Ordering", status.ordering), ...lines("Not ordered", status.not_ordered ? [status.not_ordered] : []),
     ...lines("No progress", status.stuck ? [status.stuck] : []), ...lines("Tables that are not certified", status.suspects),
     ...lines("Evidence", status.evidence), ...lines("Repairs", status.repairs),
     ...lines("Refused messages", status.refused), ...lines("Agreement policies", status.policies));
