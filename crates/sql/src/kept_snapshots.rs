@@ -56,23 +56,23 @@ impl DefinitionsThen {
 pub(crate) struct KeptSnapshots(Mutex<Vec<Arc<KeptSnapshot>>>);
 
 impl KeptSnapshots {
-    /// Keeps what is made under a name.
+    /// Keeps a snapshot.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check).
+    pub(crate) fn keep(&self, snapshot: KeptSnapshot) -> Result<()> {
+        let mut kept = self.0.lock();
+        check(&kept, &snapshot.name)?;
+        kept.push(Arc::new(snapshot));
+        Ok(())
+    }
+
+    /// Whether another one may be kept by this name.
     ///
     /// # Errors
     /// `DuplicateObject`; `ProgramLimitExceeded` if there are as many as there can be.
-    pub(crate) fn keep(&self, name: &str, make: impl FnOnce() -> Result<KeptSnapshot>) -> Result<()> {
-        let mut kept = self.0.lock();
-        if kept.iter().any(|known| known.name == name) {
-            let message = format!("snapshot {} already exists", quoted(name));
-            return Err(Error::new(SqlState::DuplicateObject, message));
-        }
-        if kept.len() == KEPT_MAX {
-            let message = format!("there are {KEPT_MAX} kept snapshots already");
-            let hint = "Drop one with DROP SNAPSHOT; ankerdb_snapshots lists them.";
-            return Err(Error::new(SqlState::ProgramLimitExceeded, message).with_hint(hint));
-        }
-        kept.push(Arc::new(make()?));
-        Ok(())
+    pub(crate) fn check(&self, name: &str) -> Result<()> {
+        check(&self.0.lock(), name)
     }
 
     /// Forgets a name; whether it was there. Statements that read the snapshot go on.
@@ -123,6 +123,20 @@ impl KeptSnapshots {
             None => error.with_hint("CREATE SNAPSHOT keeps one."),
         })
     }
+}
+
+/// Whether another one may be kept by this name beside these.
+fn check(kept: &[Arc<KeptSnapshot>], name: &str) -> Result<()> {
+    if kept.iter().any(|known| known.name == name) {
+        let message = format!("snapshot {} already exists", quoted(name));
+        return Err(Error::new(SqlState::DuplicateObject, message));
+    }
+    if kept.len() == KEPT_MAX {
+        let message = format!("there are {KEPT_MAX} kept snapshots already");
+        let hint = "Drop one with DROP SNAPSHOT; ankerdb_snapshots lists them.";
+        return Err(Error::new(SqlState::ProgramLimitExceeded, message).with_hint(hint));
+    }
+    Ok(())
 }
 
 /// 42704 for a name that no snapshot has.

@@ -27,20 +27,18 @@ impl SqlSession {
         self.check_room()?;
         let engine = &self.runner.engine;
         let database = engine.database();
-        engine.snapshots().keep(name, || {
-            loop {
-                let catalog = database.catalog();
-                let snapshot = database.snapshot();
-                if database.catalog_version() != catalog.version() {
-                    continue;
-                }
-                // What it shows may be told to clients, so no crash may undo it. The clock is read last: all of it was visible by then.
-                database.wait_until_durable(snapshot.timestamp())?;
-                let (name, made_at) = (name.to_owned(), now());
-                let definitions = DefinitionsThen::of(&catalog);
-                return Ok(KeptSnapshot { name, made_at, snapshot, definitions });
+        engine.snapshots().check(name)?;
+        let (catalog, snapshot) = loop {
+            let (catalog, snapshot) = (database.catalog(), database.snapshot());
+            if database.catalog_version() == catalog.version() {
+                break (catalog, snapshot);
             }
-        })
+        };
+        // What it shows may be told to clients, so no crash may undo it. The clock is read last: all of it was visible by then.
+        database.wait_until_durable(snapshot.timestamp())?;
+        let (name, made_at) = (name.to_owned(), now());
+        let definitions = DefinitionsThen::of(&catalog);
+        engine.snapshots().keep(KeptSnapshot { name, made_at, snapshot, definitions })
     }
 
     /// DROP SNAPSHOT.
