@@ -354,6 +354,12 @@ fn statements_as_of_a_kept_snapshot_read_it_everywhere() -> Result<()> {
         Ok((count(all)?, count("SELECT count(*) FROM t")?, tx.query_one(one, 11)?.get::<i64>(0)?))
     })?;
     assert_eq!(counts, (10, 6, 0));
+    // Not a failure to serialize, after which the transaction would be run again.
+    db.execute("CREATE INDEX by_n ON t (n)", ())?;
+    let by_index =
+        |tx: &Transaction<'_>| tx.query("SELECT i FROM t WHERE n = 3 AS OF SNAPSHOT ten", ()).map(drop);
+    assert_eq!(state(db.transaction(|tx| by_index(tx))), SqlState::ObjectNotInPrerequisiteState);
+    db.execute("DROP INDEX by_n", ())?;
     let snapshot = db.snapshot();
     assert_eq!(snapshot.query_one(all, ())?.get::<i64>(0)?, 10);
     let tx = db.begin()?;

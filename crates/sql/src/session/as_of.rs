@@ -7,9 +7,9 @@ use super::SqlSession;
 use super::notice::Severity;
 use crate::activity::now;
 use crate::as_of::AsOf;
-use crate::expression::SessionFunction;
 use crate::kept_snapshots::{DefinitionsThen, KeptSnapshot, no_snapshot};
 use crate::name::{not_supported, object_name, quoted};
+use crate::olap::OlapPlan;
 use crate::plan::{PlanKind, Planned, QueryPlan};
 use crate::prepared::Prepared;
 use crate::runner::Runner;
@@ -79,14 +79,15 @@ impl SqlSession {
     /// The snapshot that a statement names, and a transaction that reads it; `None` if it names none.
     ///
     /// # Errors
-    /// Those of names and times; `FeatureNotSupported` where the statement exports its snapshot.
+    /// Those of names and times; `FeatureNotSupported` where the statement calls functions of the session.
     pub(super) fn begin_as_of(
         &mut self,
         prepared: &Prepared,
     ) -> Result<Option<(Arc<KeptSnapshot>, Transaction)>> {
         let Some(as_of) = &prepared.statement().as_of else { return Ok(None) };
-        if SessionFunction::ExportSnapshot.may_be_in(prepared.sql()) {
-            return Err(not_supported("pg_export_snapshot in a query AS OF a moment"));
+        // What they lock, set and say belongs to the session's own transaction.
+        if prepared.calls_session() {
+            return Err(calls_session());
         }
         let snapshots = self.runner.engine.snapshots();
         let kept = match &**as_of {
@@ -117,24 +118,31 @@ pub(super) fn check_unchanged(
     if catalog.version() != planned.version {
         return Err(Error::new(SqlState::UndefinedTable, "a relation of the statement was redefined"));
     }
-    if reads_system(&planned.kind) {
+    if asks(&planned.kind, OlapPlan::reads_system) {
         return Err(not_supported("AS OF a moment for the system catalog and for sequences"));
+    }
+    // In the text of a view, which the statement's own does not show.
+    if asks(&planned.kind, OlapPlan::calls_session) {
+        return Err(calls_session());
     }
     let read = RelationsRead::of(prepared, &catalog);
     read.tables.iter().try_for_each(|table| check_table(kept, &catalog, table))?;
     read.views.iter().try_for_each(|view| check_view(kept, view))
 }
 
-fn reads_system(kind: &PlanKind) -> bool {
+/// Whether this holds for a query of the OLAP path in the plan.
+fn asks(kind: &PlanKind, holds: fn(&OlapPlan) -> bool) -> bool {
+    let analytical = |query: &QueryPlan| matches!(query, QueryPlan::Analytical(plan) if holds(plan));
     match kind {
-        PlanKind::Query(QueryPlan::Analytical(plan)) => plan.reads_system(),
-        PlanKind::Query(QueryPlan::Select(plan)) => plan
-            .subqueries
-            .iter()
-            .any(|query| matches!(query, QueryPlan::Analytical(plan) if plan.reads_system())),
-        PlanKind::Explain(plan) => reads_system(&plan.explained.kind),
+        PlanKind::Query(QueryPlan::Select(plan)) => plan.subqueries.iter().any(analytical),
+        PlanKind::Query(query) => analytical(query),
+        PlanKind::Explain(plan) => asks(&plan.explained.kind, holds),
         _ => false,
     }
+}
+
+fn calls_session() -> Error {
+    not_supported("AS OF a moment in a statement that calls functions of the session")
 }
 
 fn check_table(kept: &KeptSnapshot, catalog: &Catalog, table: &Table) -> Result<()> {
@@ -174,7 +182,13 @@ fn is_changed(kept: &KeptSnapshot, kind: &str, name: &str) -> Error {
 }
 
 /// The error, which names the index if the statement would use one that has been made since: that has not the entries of then.
-fn told_of_index(error: Error, prepared: &Prepared, kept: &KeptSnapshot, runner: &Runner) -> Error {
+#[cold]
+pub(super) fn told_of_index(
+    error: Error,
+    prepared: &Prepared,
+    kept: &KeptSnapshot,
+    runner: &Runner,
+) -> Error {
     if error.state() != SqlState::SerializationFailure {
         return error;
     }

@@ -128,6 +128,7 @@ impl SqlSession {
         self.as_of(query, |session| session.open_as_written(query, parameters))
     }
 
+    #[inline(never)]
     fn open_as_written(&mut self, query: &Prepared, parameters: &[Value]) -> Result<ResultRows> {
         let mut planned = query.current(&self.runner)?;
         while self.use_tables(&planned.locks)? {

@@ -2,7 +2,7 @@
 //! or one that reads a snapshot. The session lends its settings, its interrupt and its limit of time; the caller begins,
 //! commits and repeats the transaction.
 
-use super::as_of::check_unchanged;
+use super::as_of::{check_unchanged, told_of_index};
 use super::{SqlSession, check_count, note_reads};
 use crate::Outcome;
 use crate::execute;
@@ -32,10 +32,15 @@ impl SqlSession {
         self.runner.interrupt().check()?;
         let limit = self.settings.limits.statement;
         self.deadline = limit.map(|limit| self.runner.engine.deadlines().set(limit, self.cancel_handle()));
-        let outcome = match self.begin_as_of(prepared)? {
-            None => self.run_in(transaction, began, prepared, parameters, None),
-            Some((kept, mut own)) => self.run_in(&mut own, began, prepared, parameters, Some(&kept)),
-        };
+        let outcome = self.begin_as_of(prepared).and_then(|begun| {
+            let (kept, mut own) = begun.unzip();
+            let transaction = own.as_mut().unwrap_or(transaction);
+            let done = self.run_in(transaction, began, prepared, parameters, kept.as_deref());
+            match kept {
+                None => done,
+                Some(kept) => done.map_err(|error| told_of_index(error, prepared, &kept, &self.runner)),
+            }
+        });
         if !matches!(&outcome, Ok(Outcome::Rows(rows)) if !rows.is_complete()) {
             self.deadline = None;
         }

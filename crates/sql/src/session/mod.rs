@@ -311,6 +311,8 @@ impl SqlSession {
         }
     }
 
+    // Its two callers would each have all of the ways to run a statement in them.
+    #[inline(never)]
     fn execute_as_written(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         if !prepared.calls_session() {
             return self.execute_tries(prepared, parameters);

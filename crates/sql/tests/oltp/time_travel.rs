@@ -361,6 +361,7 @@ fn only_whole_queries_are_read_as_of_a_moment() {
         "BEGIN AS OF SNAPSHOT s",
         "SET timezone = 'UTC' AS OF SNAPSHOT s",
         "SELECT pg_export_snapshot() AS OF SNAPSHOT s",
+        "SELECT set_config('timezone', 'UTC', true) AS OF SNAPSHOT s",
     ] {
         assert_eq!(client.run(sql), "!0A000", "{sql}");
     }
