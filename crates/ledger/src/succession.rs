@@ -120,6 +120,22 @@ pub struct TwoOrders {
 }
 
 impl TwoOrders {
+    /// Both, as they are kept in a file and sent.
+    pub fn encode(&self) -> Vec<u8> {
+        CanonicalWriter::default().bytes(&self.one).bytes(&self.other).finish()
+    }
+
+    /// Reads both. They are not verified.
+    ///
+    /// # Errors
+    /// [`LedgerError::Malformed`] if it is anything else.
+    pub fn decode(bytes: &[u8]) -> LedgerResult<TwoOrders> {
+        let mut reader = CanonicalReader::new(bytes, "two orders");
+        let (one, other) = (reader.bytes()?.to_vec(), reader.bytes()?.to_vec());
+        reader.end()?;
+        Ok(TwoOrders { one, other })
+    }
+
     /// Whether they prove that a service lies. Returns the number that both have.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use ankerdb_ledger::node::serve::{CallHandler, IncomingCall, OutgoingAnswer, ser
 use ankerdb_ledger::node::wire::{
     AppendAnswer, AppendMessage, BLOCK_MESSAGE_BYTES_MAX, BlocksMessage, BlocksRequest, Nothing,
     ORDERING as ORDERING_SERVICE, ORGANIZATION, OrderMessage, OrderRequest, ProposalsMessage, StatusMessage,
-    TwoOrdersMessage, VotesMessage,
+    VotesMessage,
 };
 use ankerdb_ledger::signature::KeyPair;
 use ankerdb_ledger::succession::{Dismissal, DismissalReason, Succession, TwoOrders};
@@ -239,6 +239,26 @@ fn a_service_that_is_killed_for_good_is_replaced_and_a_member_that_slept_meanwhi
     end_and_check(network, &done);
 }
 
+#[test]
+fn two_orders_that_one_member_has_kept_make_all_leave_the_service_also_where_no_transactions_come() {
+    let Some(mut network) = StartedNetwork::found_with_successor("ordering-kept", 2, 1) else { return };
+    let server = Liar::new(&network, "ordering");
+    let order = |entry: u8| {
+        let proposals = vec![vec![entry]];
+        OrderedBlock { network: server.directory.network, height: 1, proposals }.sign(&server.keys)
+    };
+    let folder = network.path("ankerdb").join("evidence");
+    std::fs::create_dir(&folder).expect("a folder");
+    let kept = TwoOrders { one: order(1), other: order(2) };
+    std::fs::write(folder.join("orders-1-kept"), kept.encode()).expect("a file");
+    network.start_all();
+    for at in 0..ORDERING {
+        network.wait_for(at, "with the second service", has_second_service);
+    }
+    two_accounts(&network);
+    end_and_check(network, &[]);
+}
+
 /// An organization that wants the next ordering service to take over, alone and with no reason.
 struct LyingMember {
     network: LedgerHash,
@@ -248,18 +268,16 @@ struct LyingMember {
 }
 
 impl LyingMember {
-    fn dismissals(&self) -> Vec<Vec<u8>> {
+    fn dismissal(&self, reason: DismissalReason, member: u32) -> Vec<u8> {
         let (network, first) = (self.network, self.last.height + 1);
-        let of = |reason, member| Dismissal { network, member, service: 0, first, reason }.sign(&self.keys);
-        // The last two are in others' names.
-        let (lied, silent) = (DismissalReason::TwoOrders, DismissalReason::Silence);
-        vec![of(lied, 0), of(silent, 0), of(lied, 1), of(silent, 2)]
+        Dismissal { network, member, service: 0, first, reason }.sign(&self.keys)
     }
 
+    /// By its own dismissal alone.
     fn succession(&self) -> Succession {
         let (network, height) = (self.network, self.last.height + 1);
-        let proof = Some(TwoOrders { one: self.order.clone(), other: self.order.clone() });
-        Succession { network, height, service: 1, dismissals: self.dismissals(), proof }
+        let dismissals = vec![self.dismissal(DismissalReason::Silence, 0)];
+        Succession { network, height, service: 1, dismissals, proof: None }
     }
 
     fn votes(&self) -> VotesMessage {
@@ -267,7 +285,11 @@ impl LyingMember {
         (header.height, header.previous) = (self.last.height + 1, self.last.hash());
         (header.order, header.outcomes) = (self.succession().hash(), SuccessBits::new(&[]));
         let own = Vote { member: 0, round: 1, header }.sign(&self.keys);
-        let (dismissals, waiting) = (self.dismissals(), self.order.clone());
+        // The last two are in others' names.
+        let (lied, silent) = (DismissalReason::TwoOrders, DismissalReason::Silence);
+        let dismissals = [(lied, 0), (silent, 0), (lied, 1), (silent, 2)];
+        let dismissals = dismissals.map(|(reason, member)| self.dismissal(reason, member)).into();
+        let waiting = self.order.clone();
         VotesMessage {
             height: self.last.height,
             own,
@@ -298,7 +320,8 @@ impl CallHandler for LyingMember {
                 }
                 _ => {
                     let (one, other) = (self.order.clone(), self.order.clone());
-                    let answer = |_: Nothing| async move { Ok(TwoOrdersMessage { one, other }) };
+                    let order = TwoOrders { one, other }.encode();
+                    let answer = |_: OrderRequest| async move { Ok(OrderMessage { order }) };
                     call.with(BLOCK_MESSAGE_BYTES_MAX, answer).await
                 }
             }
@@ -323,7 +346,9 @@ fn one_liar_alone_makes_no_service_take_over_and_stops_nothing() {
     for at in [1, 2] {
         let status = network.wait_for(at, "aware of the lies", |status| {
             let refused = status.refused.join("\n");
-            ["in the name of", "are no proof"].iter().all(|part| refused.contains(part))
+            ["in the name of", "are no proof", "by 1 members, and 2 have to"]
+                .iter()
+                .all(|part| refused.contains(part))
         });
         assert!(status.ordering[0] == "service 1 of 2 (ordering)", "{status:#?}");
         assert!(status.ordering[1].starts_with("\"postgresql\" takes none of its orders"), "{status:#?}");

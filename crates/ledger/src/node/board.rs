@@ -14,7 +14,7 @@ use super::order_log::ORDER_BYTES_MAX;
 use super::wire::{AuditStatus, MemberStatus, OutcomeMessage, StatusMessage, VotesMessage};
 use crate::agreement::OrderEntry;
 use crate::block::BlockHeader;
-use crate::bytes::{CanonicalReader, CanonicalWriter};
+use crate::bytes::CanonicalWriter;
 use crate::chain::LedgerChain;
 use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
@@ -352,9 +352,7 @@ impl Board {
         for entry in std::fs::read_dir(&self.evidence_folder).into_iter().flatten().flatten() {
             let is_of_orders = entry.file_name().to_string_lossy().starts_with("orders-");
             let bytes = if is_of_orders { std::fs::read(entry.path()).unwrap_or_default() } else { continue };
-            let mut reader = CanonicalReader::new(&bytes, "evidence");
-            let (Ok(one), Ok(other)) = (reader.bytes(), reader.bytes()) else { continue };
-            let proof = TwoOrders { one: one.to_vec(), other: other.to_vec() };
+            let Ok(proof) = TwoOrders::decode(&bytes) else { continue };
             let (tenure, directory) = (self.read(|state| state.chain.tenure()), &self.directory);
             if proof.check(&directory.genesis, &directory.network, tenure.service).is_ok() {
                 self.update(|state| state.complaints.add_proof(tenure, proof));

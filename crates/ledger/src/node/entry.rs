@@ -13,7 +13,7 @@ use super::wire::{
     BLOCK_MESSAGE_BYTES_MAX, BlockMessage, BlocksMessage, BlocksRequest, CompareRequest, DonationMessage,
     FindingsMessage, Nothing, ORGANIZATION, OrderMessage, OrderRequest, OutcomeMessage, OutcomesMessage,
     PROPOSAL_MESSAGE_BYTES_MAX, PROPOSALS_MAX, ProposalMessage, ProposalsMessage, ROWS_MESSAGE_BYTES_MAX,
-    RepairRequest, SMALL_MESSAGE_BYTES_MAX, TwoOrdersMessage, VotesMessage,
+    RepairRequest, SMALL_MESSAGE_BYTES_MAX, VotesMessage,
 };
 use crate::agreement::OrderEntry;
 use crate::chain::{CheckedTransaction, LedgerChain, PROPOSAL_BYTES_MAX};
@@ -142,17 +142,16 @@ impl NodeEntry {
         Ok(None)
     }
 
-    async fn order(self: Arc<Self>, request: OrderRequest) -> LedgerResult<OrderMessage> {
+    /// The order that this organization has voted for, or two orders of one number of the ordering service whose turn it is.
+    async fn order(self: Arc<Self>, request: OrderRequest, are_two: bool) -> LedgerResult<OrderMessage> {
         let order = self.board.read(|state| {
+            if are_two {
+                return state.complaints.proof().map(TwoOrders::encode);
+            }
             let own = state.own_vote.as_ref().filter(|vote| vote.header.height == request.height);
             own.map(|vote| vote.order.clone())
         });
         Ok(OrderMessage { order: order.unwrap_or_default() })
-    }
-
-    async fn two_orders(self: Arc<Self>) -> LedgerResult<TwoOrdersMessage> {
-        let proof = self.board.read(|state| state.complaints.proof().cloned());
-        Ok(proof.map(|TwoOrders { one, other }| TwoOrdersMessage { one, other }).unwrap_or_default())
     }
 
     async fn votes(self: Arc<Self>, caller: Party, message: VotesMessage) -> LedgerResult<VotesMessage> {
@@ -250,8 +249,10 @@ impl NodeEntry {
                 };
                 call.with(PROPOSAL_MESSAGE_BYTES_MAX, answer).await
             }
-            "/Order" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.order(request)).await,
-            "/TwoOrders" => call.with(SMALL_MESSAGE_BYTES_MAX, |_: Nothing| self.two_orders()).await,
+            "/Order" | "/TwoOrders" => {
+                let are_two = method == "/TwoOrders";
+                call.with(SMALL_MESSAGE_BYTES_MAX, move |request| self.order(request, are_two)).await
+            }
             "/Blocks" => call.with(SMALL_MESSAGE_BYTES_MAX, |request| self.blocks(request)).await,
             _ => call.with_conversation(ROWS_MESSAGE_BYTES_MAX, |requests| self.compare(requests)).await,
         }

@@ -13,7 +13,7 @@
 use super::board::{Board, BoardState};
 use super::call::RemoteProcess;
 use super::log::log;
-use super::wire::{Nothing, TwoOrdersMessage};
+use super::wire::{OrderMessage, OrderRequest};
 use crate::agreement::OrderEntry;
 use crate::error::{LedgerError, LedgerResult};
 use crate::hash::LedgerHash;
@@ -130,12 +130,11 @@ pub(super) async fn fetch_proof(board: &Board, process: &RemoteProcess, service:
     if !is_wanted || !has_successor(board) {
         return;
     }
-    let fetched = process.call::<_, TwoOrdersMessage>("TwoOrders", Nothing {}, PROOF_LIMIT).await;
-    let taken = fetched.and_then(|TwoOrdersMessage { one, other }| {
-        if one.is_empty() {
-            return Ok(());
-        }
-        board.offer_proof(TwoOrders { one, other })
+    let request = OrderRequest { height: 0, wait_ms: 0 };
+    let fetched = process.call::<_, OrderMessage>("TwoOrders", request, PROOF_LIMIT).await;
+    let taken = fetched.and_then(|OrderMessage { order }| {
+        // It may have another service by now.
+        if order.is_empty() { Ok(()) } else { board.offer_proof(TwoOrders::decode(&order)?) }
     });
     if let Err(error @ (LedgerError::Untrusted(_) | LedgerError::Malformed(_))) = taken {
         board.note_refused(&process.name, &error);

@@ -122,7 +122,7 @@ pub struct OrderRequest {
     pub wait_ms: u32,
 }
 
-/// A signed order, or no bytes if there is none yet.
+/// A signed order, or two as evidence, one behind the other; no bytes if there is none yet.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct OrderMessage {
     /// The signed bytes.
@@ -238,17 +238,6 @@ pub struct VotesMessage {
     /// An entry that the sender has waited for long to be ordered, or no bytes.
     #[prost(bytes = "vec", tag = "7")]
     pub waiting: Vec<u8>,
-}
-
-/// Two orders of one number, which an ordering service must not sign; no bytes if there are none.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct TwoOrdersMessage {
-    /// One of them.
-    #[prost(bytes = "vec", tag = "1")]
-    pub one: Vec<u8>,
-    /// The other.
-    #[prost(bytes = "vec", tag = "2")]
-    pub other: Vec<u8>,
 }
 
 /// Which blocks are wanted.
