@@ -1,4 +1,4 @@
-//! Keeps the command small: equal functions are kept once, addresses that the loader adjusts are packed where it can read them, and
+//! Keeps the command small: equal functions and ends of texts are kept once, addresses that the loader adjusts are packed where it can read them, and
 //! what only debuggers and profilers read, names of functions and of lines, is left out, unless `ANKERDB_SYMBOLS=1` asks for it.
 //! Messages of panics name their line in either case.
 
@@ -17,7 +17,7 @@ fn main() {
     }
     // Here the linker is LLVM's, which others may not be.
     if target("ARCH") == "x86_64" {
-        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all,-O2");
         if target("ENV") == "gnu" && loads_packed() {
             println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
         }
