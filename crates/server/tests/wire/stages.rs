@@ -4,8 +4,9 @@ use crate::client::{Client, VERSION_3_0, raw, reported, startup};
 use ankerdb_engine::Database;
 use ankerdb_server::{Server, ServerOptions};
 use ankerdb_sql::{SqlEngine, SqlOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 const PARAMETERS: &[(&str, &str)] = &[("user", "a"), ("database", "ankerdb")];
 /// As many as wait to be turned away at the same time.
@@ -48,6 +49,22 @@ fn packet(words: &[u32]) -> Vec<u8> {
     std::iter::once(&length).chain(words).flat_map(|word| word.to_be_bytes()).collect()
 }
 
+/// A client that asks for encryption and hears that there is none: it comes again until the server has noticed that others are gone
+/// and has a place for it.
+fn let_in(address: SocketAddr) -> Client {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let client = raw(address);
+        let mut answer = [0];
+        let asked = (&client.stream).write_all(&packet(&[SSL_REQUEST]));
+        match asked.and_then(|()| (&client.stream).read_exact(&mut answer)) {
+            Ok(()) if &answer == b"N" => return client,
+            _ => assert!(Instant::now() < until, "the places are not given back"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn clients_are_told_that_the_server_starts_until_it_has() {
     let server = bound();
@@ -61,11 +78,7 @@ fn clients_are_told_that_the_server_starts_until_it_has() {
     let silent: Vec<Client> = (0..PLACES).map(|_| raw(address)).collect();
     assert_eq!(last_words(raw(address)), starting);
     drop(silent);
-    let mut encrypted = raw(address);
-    encrypted.send(&packet(&[SSL_REQUEST]));
-    let mut answer = [0];
-    (&encrypted.stream).read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"N");
+    let mut encrypted = let_in(address);
     encrypted.send(&startup(VERSION_3_0, PARAMETERS));
     assert_eq!(reported(&encrypted.receive().body).code, "57P03");
     let mut canceling = raw(address);
