@@ -116,6 +116,28 @@ impl<'c> Inner<'c> {
         }
         error.into()
     }
+
+    /// Does something that writes, or takes it back: constraints are tested when it has been written.
+    fn as_a_whole<R>(&mut self, work: impl FnOnce(&mut Self) -> EngineResult<R>) -> EngineResult<R> {
+        let savepoint = self.engine.set_savepoint()?;
+        let outcome = checked(self, work);
+        if outcome.is_err() {
+            self.engine.rollback_to(savepoint);
+        }
+        self.engine.release_savepoint(savepoint);
+        outcome
+    }
+}
+
+/// Does something that writes, and tests the constraints behind it.
+#[inline]
+fn checked<'c, R>(
+    inner: &mut Inner<'c>,
+    work: impl FnOnce(&mut Inner<'c>) -> EngineResult<R>,
+) -> EngineResult<R> {
+    let done = work(inner)?;
+    inner.engine.check_constraints()?;
+    Ok(done)
 }
 
 /// Whether, and how, a transaction writes.
@@ -331,10 +353,9 @@ impl<'c> Transaction<'c> {
         work: impl FnOnce(&mut Inner<'c>) -> EngineResult<R>,
     ) -> Result<R> {
         self.check_writable(command)?;
-        self.with(|inner| {
-            let done = work(inner)?;
-            inner.engine.check_constraints()?;
-            Ok(done)
+        self.with(|inner| match self.kind {
+            WriteMode::Interactive => inner.as_a_whole(work),
+            _ => checked(inner, work),
         })
     }
 

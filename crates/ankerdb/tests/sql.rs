@@ -340,6 +340,21 @@ fn threads_that_merge_the_same_keys_lose_nothing() -> Result<()> {
 
 /// Also within transactions, whose own rows they do not see.
 #[test]
+fn a_row_that_a_foreign_key_refuses_is_not_written() -> Result<()> {
+    let db = Database::in_memory()?;
+    db.execute("CREATE TABLE parent (id int PRIMARY KEY)", ())?;
+    db.execute("CREATE TABLE child (id int PRIMARY KEY, parent int REFERENCES parent)", ())?;
+    db.execute("INSERT INTO parent VALUES (1)", ())?;
+    let tx = db.begin()?;
+    tx.table("child")?.insert((1, 1))?;
+    assert_eq!(state(tx.table("child")?.insert((2, 2))), SqlState::ForeignKeyViolation);
+    assert_eq!(tx.table("child")?.scan().count()?, 1);
+    tx.commit()?;
+    assert_eq!(db.query_one("SELECT count(*) FROM child", ())?.get::<i64>(0)?, 1);
+    Ok(())
+}
+
+#[test]
 fn statements_as_of_a_kept_snapshot_read_it_everywhere() -> Result<()> {
     let db = numbers(10);
     db.execute("CREATE SNAPSHOT ten", ())?;

@@ -263,6 +263,28 @@ fn interactive_transactions_lock_what_they_write() -> Result<()> {
     Ok(())
 }
 
+/// A call that a constraint refuses is as if it had not been made, also where the row was written before it was tested.
+#[test]
+fn a_transaction_goes_on_without_the_update_that_would_have_taken_a_key() -> Result<()> {
+    let db = filled(3, 100);
+    let tx = db.begin()?;
+    let account = tx.table("account")?;
+    account.update(0, [("balance", 7)])?;
+    assert_eq!(state(account.update(0, [("id", 2)])), SqlState::UniqueViolation);
+    account.update(0, [("id", 9)])?;
+    account.update(1, [("id", 0)])?;
+    assert_eq!(state(account.update(2, [("id", 0)])), SqlState::UniqueViolation);
+    assert_eq!((account.scan().count()?, account.contains(1)?), (3, false));
+    tx.commit()?;
+    let found = db.transaction(|tx| {
+        let account = tx.table("account")?;
+        let nine = account.get(9)?.expect("it is there").get::<i64>("balance")?;
+        Ok((nine, account.contains(0)?, account.contains(1)?, account.contains(2)?))
+    })?;
+    assert_eq!(found, (7, true, false, true));
+    Ok(())
+}
+
 /// An update that waited looks at the row again, at SERIALIZABLE if nothing read before has changed.
 #[test]
 fn an_update_that_waited_sees_the_newest_row() -> Result<()> {
