@@ -14,7 +14,7 @@
 use crate::connection::{Alarm, ConnectionPool, Lease, SqlSlot};
 use crate::error::{Error, Result};
 use crate::table::Opened;
-use ankerdb_engine::{Isolation, Result as EngineResult, SqlState, Transaction as EngineTransaction};
+use ankerdb_engine::{Isolation, Result as EngineResult, SqlState, Table, Transaction as EngineTransaction};
 use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
 #[cfg(feature = "sql")]
@@ -345,18 +345,18 @@ impl<'c> Transaction<'c> {
         outcome.map_err(|error| inner.note(error))
     }
 
-    /// Does something that may write with the engine's transaction, like [`with`](Self::with).
+    /// Does something that may write to a table with the engine's transaction, like [`with`](Self::with).
     #[inline]
     pub(crate) fn write<R>(
         &self,
+        table: &Table,
         command: &str,
         work: impl FnOnce(&mut Inner<'c>) -> EngineResult<R>,
     ) -> Result<R> {
         self.check_writable(command)?;
-        self.with(|inner| match self.kind {
-            WriteMode::Interactive => inner.as_a_whole(work),
-            _ => checked(inner, work),
-        })
+        // In a procedure keys are for the commit, and only foreign keys can refuse what has been written.
+        let may_be_refused = self.kind == WriteMode::Interactive || table.has_references();
+        self.with(|inner| if may_be_refused { inner.as_a_whole(work) } else { checked(inner, work) })
     }
 
     /// 25006 in a transaction that only reads.

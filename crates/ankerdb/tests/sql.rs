@@ -338,22 +338,33 @@ fn threads_that_merge_the_same_keys_lose_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Also within transactions, whose own rows they do not see.
+/// In an interactive transaction and in a procedure that goes on after the error.
 #[test]
 fn a_row_that_a_foreign_key_refuses_is_not_written() -> Result<()> {
     let db = Database::in_memory()?;
     db.execute("CREATE TABLE parent (id int PRIMARY KEY)", ())?;
     db.execute("CREATE TABLE child (id int PRIMARY KEY, parent int REFERENCES parent)", ())?;
-    db.execute("INSERT INTO parent VALUES (1)", ())?;
+    db.execute("INSERT INTO parent VALUES (1), (2)", ())?;
+    let calls = |tx: &Transaction, id: i32| {
+        let (parent, child) = (tx.table("parent")?, tx.table("child")?);
+        child.insert((id, 1))?;
+        assert_eq!(state(child.insert((id + 1, 3))), SqlState::ForeignKeyViolation);
+        assert_eq!(state(child.update(id, [("parent", 3)])), SqlState::ForeignKeyViolation);
+        assert_eq!(state(parent.delete(1)), SqlState::ForeignKeyViolation);
+        child.update(id, [("parent", 2)])
+    };
     let tx = db.begin()?;
-    tx.table("child")?.insert((1, 1))?;
-    assert_eq!(state(tx.table("child")?.insert((2, 2))), SqlState::ForeignKeyViolation);
-    assert_eq!(tx.table("child")?.scan().count()?, 1);
+    calls(&tx, 1)?;
     tx.commit()?;
-    assert_eq!(db.query_one("SELECT count(*) FROM child", ())?.get::<i64>(0)?, 1);
+    db.transaction(|tx| calls(tx, 11))?;
+    let read = |row: Result<Row>| row.and_then(|row| Ok((row.get::<i32>(0)?, row.get::<i32>(1)?)));
+    let rows = db.query("SELECT id, parent FROM child ORDER BY id", ())?.map(read);
+    assert_eq!(rows.collect::<Result<Vec<_>>>()?, [(1, 2), (11, 2)]);
+    assert_eq!(db.query_one("SELECT count(*) FROM parent", ())?.get::<i64>(0)?, 2);
     Ok(())
 }
 
+/// Also within transactions, whose own rows they do not see.
 #[test]
 fn statements_as_of_a_kept_snapshot_read_it_everywhere() -> Result<()> {
     let db = numbers(10);

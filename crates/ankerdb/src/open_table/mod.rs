@@ -128,7 +128,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
 
     pub(crate) fn insert_row(&self, values: &impl Values) -> Result<()> {
         self.with_cells(values, |cells| {
-            self.transaction.write("INSERT", |inner| {
+            self.transaction.write(self.table, "INSERT", |inner| {
                 inner.begin_statement();
                 if self.transaction.kind() == WriteMode::Procedure {
                     return inner.engine.insert_cells(self.table, cells).map(drop);
@@ -298,7 +298,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
             }
         }
         let cells = &cells[..count];
-        self.transaction.write("UPDATE", |inner| {
+        self.transaction.write(self.table, "UPDATE", |inner| {
             if !self.take_row(inner, row)? {
                 return Ok(false);
             }
@@ -314,7 +314,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
 
     /// Deletes a row of this table. False as for [`take_row`](Self::take_row).
     pub(crate) fn delete_row(&self, row: RowId) -> Result<bool> {
-        self.transaction.write("DELETE", |inner| match self.take_row(inner, row)? {
+        self.transaction.write(self.table, "DELETE", |inner| match self.take_row(inner, row)? {
             true => inner.engine.delete(self.table, row).map(|()| true),
             false => Ok(false),
         })
