@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod authentication;
+mod beside;
 mod binary;
 mod binary_copy;
 mod cancel;

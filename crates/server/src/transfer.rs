@@ -1,14 +1,16 @@
 //! COPY: data in both directions while a statement is under way.
 
+use crate::beside::written_beside;
 use crate::binary_copy::{self, RowReader};
 use crate::connection::Connection;
 use crate::frontend::{Frame, Message};
 use crate::guard::guard;
 use crate::wire::{Failure, Served};
 use ankerdb_base::{Error, SqlState};
-use ankerdb_sql::{CopyIn, CopyOut, SourceFile, TargetFile};
+use ankerdb_sql::{CopyIn, CopyOut, Lines, SourceFile, TargetFile};
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
+use std::io::Write;
 use std::time::Duration;
 
 /// Formats, for the whole and for each column.
@@ -167,7 +169,7 @@ impl Connection {
     /// messages for lines. Returns the command tag.
     pub(crate) fn copy_out(&mut self, mut copy: CopyOut) -> Served<String> {
         if let Some(file) = copy.take_file() {
-            return guard(|| fill_file(&mut copy, file));
+            return fill_file(&mut copy, file);
         }
         if copy.is_file() {
             return self.copy_out_file(copy);
@@ -177,20 +179,40 @@ impl Connection {
         }
         let columns = copy.column_count();
         self.wire.send(&CopyOutResponse::new(TEXT as i8, columns as i16, vec![TEXT; columns]))?;
-        let sent = self.wire.writing_beside("copy-out", |write| {
+        let mut writer = self.wire.writer()?;
+        let write = |lines: Lines| {
+            let framed = lines.framed(put_data_header)?;
+            writer.write_all(&framed).map_err(|_| Failure::Gone)
+        };
+        written_beside("copy-out", write, |write| {
             while let Some(lines) = guard(|| copy.next_lines(DATA_HEADER_BYTES))? {
-                write(lines.framed(put_data_header)?)?;
+                write(lines)?;
             }
             Ok(())
-        });
-        sent?;
+        })?;
         self.wire.send(&CopyDone::new())?;
         Ok(copy.tag())
     }
 }
 
 /// Writes all rows to a file of the server's. Returns the command tag.
-fn fill_file(copy: &mut CopyOut, mut file: TargetFile) -> Result<String, Error> {
+fn fill_file(copy: &mut CopyOut, mut file: TargetFile) -> Served<String> {
+    if copy.is_file() || copy.is_binary() {
+        guard(|| fill_with_bytes(copy, &mut file))?;
+    } else {
+        let write = |lines: Lines| Ok(file.write(&lines.framed(|_, _| Ok(()))?)?);
+        written_beside("copy-out", write, |write| {
+            while let Some(lines) = guard(|| copy.next_lines(0))? {
+                write(lines)?;
+            }
+            Ok(())
+        })?;
+    }
+    guard(|| file.finish())?;
+    Ok(copy.tag())
+}
+
+fn fill_with_bytes(copy: &mut CopyOut, file: &mut TargetFile) -> Result<(), Error> {
     if copy.is_file() {
         while let Some(bytes) = copy.next_piece()? {
             for piece in bytes.chunks(FILE_BYTES) {
@@ -198,28 +220,22 @@ fn fill_file(copy: &mut CopyOut, mut file: TargetFile) -> Result<String, Error> 
                 file.write(piece)?;
             }
         }
-    } else if copy.is_binary() {
-        let types = copy.types();
-        let mut data = BytesMut::new();
-        binary_copy::put_header(&mut data);
-        while let Some(rows) = copy.next_rows()? {
-            for row in 0..rows.len() {
-                binary_copy::put_row(&rows, row, &types, &mut data)?;
-                if data.len() >= FILE_BYTES {
-                    file.write(&data)?;
-                    data.clear();
-                }
+        return Ok(());
+    }
+    let types = copy.types();
+    let mut data = BytesMut::new();
+    binary_copy::put_header(&mut data);
+    while let Some(rows) = copy.next_rows()? {
+        for row in 0..rows.len() {
+            binary_copy::put_row(&rows, row, &types, &mut data)?;
+            if data.len() >= FILE_BYTES {
+                file.write(&data)?;
+                data.clear();
             }
         }
-        binary_copy::put_end(&mut data);
-        file.write(&data)?;
-    } else {
-        while let Some(lines) = copy.next_lines(0)? {
-            file.write(&lines.framed(|_, _| Ok(()))?)?;
-        }
     }
-    file.finish()?;
-    Ok(copy.tag())
+    binary_copy::put_end(&mut data);
+    file.write(&data)
 }
 
 /// Fills what stands before so many bytes of data.

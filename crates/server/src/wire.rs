@@ -17,14 +17,11 @@ use bytes::BytesMut;
 use pgwire::messages::Message;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
 use std::io::{ErrorKind, Read, Write};
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Output past this size is written before more is produced.
 const FLUSH_BYTES: usize = 64 * 1024;
-/// Pieces of output that wait for the thread that writes them.
-const PIECES_WAITING: usize = 4;
 /// Room for one read.
 const READ_BYTES: usize = 16 * 1024;
 /// A large message's memory grows by this much, as its bytes arrive.
@@ -326,30 +323,10 @@ impl Wire {
         if self.output.len() >= FLUSH_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Does work that makes much output, which another thread writes meanwhile: all of it when this returns, if the work fails,
-    /// too. A few pieces wait to be written; then the work waits.
-    pub(crate) fn writing_beside<T>(
-        &mut self,
-        thread_name: &str,
-        work: impl FnOnce(&mut dyn FnMut(Vec<u8>) -> Served) -> Served<T>,
-    ) -> Served<T> {
+    /// What writes behind all output so far, for a thread beside this one.
+    pub(crate) fn writer(&mut self) -> Served<&Stream> {
         self.flush()?;
-        let mut stream = &*self.stream;
-        thread::scope(|scope| {
-            let (sender, pieces) = mpsc::sync_channel::<Vec<u8>>(PIECES_WAITING);
-            let write = move || pieces.into_iter().try_for_each(|piece| (&*stream).write_all(&piece));
-            let Ok(writer) = thread::Builder::new().name(thread_name.into()).spawn_scoped(scope, write)
-            else {
-                // Without a second thread this one does both.
-                return work(&mut |piece| stream.write_all(&piece).map_err(|_| Failure::Gone));
-            };
-            let done = work(&mut |piece| sender.send(piece).map_err(|_| Failure::Gone));
-            drop(sender);
-            match writer.join() {
-                Ok(Ok(())) => done,
-                _ => Err(Failure::Gone),
-            }
-        })
+        Ok(&*self.stream)
     }
 
     /// Writes all output.

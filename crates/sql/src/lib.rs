@@ -88,7 +88,7 @@ mod written_forms;
 pub use activity::{Backends, Peer};
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
 pub use channels::{Doorbell, Notification};
-pub use copy::{CopyIn, CopyOut, Lines, SourceFile, TargetFile};
+pub use copy::{CopyIn, CopyOut, Lines, Pieces, SourceFile, TargetFile};
 pub use datafusion::arrow;
 pub use engine::{SqlEngine, SqlOptions};
 pub use kept_texts::KeptTexts;

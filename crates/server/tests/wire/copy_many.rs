@@ -1,4 +1,4 @@
-//! COPY of so many lines that several threads read them.
+//! COPY of so many lines that several threads read or write them.
 
 use crate::client::Client;
 use crate::server::TestServer;
@@ -103,4 +103,57 @@ fn a_time_limit_ends_it() {
     client.send(&crate::client::message(b'c', &[]));
     client.run("SET statement_timeout = 0");
     assert_eq!(client.run("SELECT count(*) FROM t").cell(), "0");
+}
+
+/// In the session's zone and style, whoever formats them.
+#[test]
+fn rows_are_written_by_the_settings_of_their_session() {
+    let (server, mut client) = start("CREATE TABLE t (id int PRIMARY KEY, at timestamptz, day date, c text)");
+    client.run(
+        "INSERT INTO t SELECT i, '2024-03-31 00:30+00'::timestamptz + i * interval '1 minute', date '2024-01-01' + i % 366,
+            CASE WHEN i % 3 = 0 THEN 'a,\"b' WHEN i % 3 = 1 THEN NULL ELSE '' END FROM generate_series(1, 60000) AS s(i)",
+    );
+    let mut other = Client::connect(&server);
+    other.run("SET timezone = 'Europe/Berlin'; SET datestyle = 'German'");
+    for options in ["", "(FORMAT csv, HEADER, FORCE_QUOTE (day))"] {
+        let whole = other.run(&format!("COPY (SELECT * FROM t ORDER BY id) TO STDOUT {options}"));
+        let few =
+            |from: usize| format!("(SELECT * FROM t WHERE id > {from} AND id <= {from} + 1000 ORDER BY id)");
+        let mut parts = Vec::new();
+        for from in (0..60_000).step_by(1000) {
+            let options = if from == 0 { options.to_owned() } else { options.replace(", HEADER", "") };
+            parts.extend(other.run(&format!("COPY {} TO STDOUT {options}", few(from))).copied);
+        }
+        assert!(whole.copied == parts, "{options}");
+        assert!(String::from_utf8_lossy(&parts).contains("31.03.2024 03:00:00 CEST"));
+    }
+}
+
+#[test]
+fn what_ends_a_copy_to_the_client_leaves_the_session_as_it_was() {
+    let (server, mut client) = start("SET statement_timeout = 300");
+    let endless = "COPY (SELECT i, 'some words' FROM generate_series(1, 10000000000) AS s(i)) TO STDOUT";
+    let reply = client.query(endless);
+    assert_eq!((reply.code(), reply.status), ("57014", b'I'));
+    let lines = String::from_utf8(reply.copied).expect("UTF-8");
+    assert!(lines.lines().enumerate().all(|(at, line)| line == format!("{}\tsome words", at + 1)));
+    client.run("SET statement_timeout = 0");
+    assert_eq!(
+        client
+            .query("COPY (SELECT 1000000 / (900000 - i) FROM generate_series(1, 1000000) AS s(i)) TO STDOUT")
+            .code(),
+        "22012"
+    );
+    assert_eq!(client.run("SELECT 1").cell(), "1");
+    // A client that goes away while others format and write.
+    let mut gone = Client::connect(&server);
+    gone.send(&crate::client::message(b'Q', format!("{endless}\0").as_bytes()));
+    (0..100_000).for_each(|_| drop(gone.receive()));
+    drop(gone);
+    let active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'COPY%'";
+    let ended = std::time::Instant::now();
+    while client.run(active).cell() != "0" {
+        assert!(ended.elapsed().as_secs() < 20, "it goes on");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
 }

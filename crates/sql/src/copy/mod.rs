@@ -2,7 +2,8 @@
 //!
 //! `COPY table FROM STDIN` is a small state machine that is fed pieces of data cut anywhere: `lines` finds where
 //! a line (in CSV: a record) ends, `text` and `csv` cut it into fields, `field` makes values of them in a `row`, `input`
-//! stores rows in the session's transaction, or loads them in whole blocks if there are many and the transaction is its own. `COPY ... TO STDOUT` is a SELECT whose rows `output` writes as lines.
+//! stores rows in the session's transaction, or loads them in whole blocks if there are many and the transaction is its own. `COPY ... TO STDOUT` is a SELECT
+//! whose rows `output` has made lines of, by this thread and others (`format_helpers`).
 //!
 //! Invariants:
 //! - A COPY FROM is one transaction, or part of the open one. Any error leaves nothing of it.
@@ -21,6 +22,8 @@ mod csv;
 pub(crate) mod extra;
 mod field;
 mod file;
+mod format_helpers;
+mod formatter;
 mod input;
 mod lines;
 mod options;
@@ -34,8 +37,10 @@ mod targets;
 mod text;
 
 pub use file::{SourceFile, TargetFile};
+pub use format_helpers::Pieces;
+pub use formatter::Lines;
 pub use input::CopyIn;
-pub use output::{CopyOut, Lines};
+pub use output::CopyOut;
 
 use crate::{Outcome, SqlSession};
 use ankerdb_engine::{Error, Result, SqlState};

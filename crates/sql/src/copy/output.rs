@@ -1,86 +1,37 @@
 //! COPY table TO STDOUT and COPY (query) TO STDOUT: a query's rows, written as lines.
 
 use super::file::TargetFile;
+use super::format_helpers::{FormatHelpers, Pieces, SHARE_ROWS};
+use super::formatter::{Formatter, Lines};
 use super::options::{CopyFormat, CopyOptions, HeaderLine};
 use super::parquet::FileWriter;
 use super::targets::check_copied;
-use super::{csv, text};
 use crate::name::{folded, identifier};
-use crate::{Batch, Outcome, OutputColumn, ResultRows, SqlSession, Statement};
-use ankerdb_engine::{ColumnDefinition, DataType, Error, Interrupt, Result, SqlState, ValueRef};
-use ankerdb_value::format_text;
+use crate::{Batch, Outcome, ResultRows, SqlSession, Statement};
+use ankerdb_engine::{ColumnDefinition, DataType, Error, Interrupt, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{self, CopySource, Ident, ObjectName};
 use std::sync::Arc;
 
-/// Lines of about so many bytes come at a time.
-const PIECE_BYTES: usize = 256 * 1024;
+/// From so many bytes on other threads format, too.
+const ALONE_BYTES: usize = 1 << 20;
 
 /// COPY ... TO STDOUT under way.
 pub struct CopyOut {
     rows: ResultRows,
-    options: CopyOptions,
-    fields: Vec<Field>,
+    formatter: Arc<Formatter>,
+    /// None until there is much to do.
+    helpers: Option<FormatHelpers>,
     header: bool,
     file: Option<TargetFile>,
     /// What makes a Parquet file of the rows.
     parquet: Option<FileWriter>,
     count: usize,
-    /// Rows that have come, and the first of them that is not written yet.
-    batch: Batch,
+    /// Rows that have come, and the first of them that nobody formats yet.
+    batch: Arc<Batch>,
     next: usize,
-    scratch: String,
+    /// What this thread has formatted.
+    bytes: usize,
     interrupt: Interrupt,
-}
-
-/// How the values of a column are written.
-struct Field {
-    data_type: DataType,
-    /// Whether they are quoted whatever they are.
-    force_quote: bool,
-    /// Whether nothing in them is ever quoted or escaped.
-    is_plain: bool,
-}
-
-/// Some whole lines (in CSV: records), each behind room for what a protocol puts before it.
-pub struct Lines {
-    text: String,
-    room: usize,
-    /// Where each line ends.
-    ends: Vec<usize>,
-}
-
-impl Lines {
-    fn new(room: usize) -> Lines {
-        Lines { text: String::with_capacity(PIECE_BYTES + PIECE_BYTES / 8), room, ends: Vec::new() }
-    }
-
-    /// The lines as they are sent: `head` fills the room before each, of which it is told the length.
-    ///
-    /// # Errors
-    /// Those of `head`.
-    pub fn framed(self, mut head: impl FnMut(&mut [u8], usize) -> Result<()>) -> Result<Vec<u8>> {
-        let Lines { text, room, ends } = self;
-        let mut bytes = text.into_bytes();
-        let mut start = 0;
-        for end in ends {
-            head(&mut bytes[start..start + room], end - start - room)?;
-            start = end;
-        }
-        Ok(bytes)
-    }
-
-    fn begin_line(&mut self) {
-        self.text.extend(std::iter::repeat_n('\0', self.room));
-    }
-
-    fn end_line(&mut self) {
-        self.text.push('\n');
-        self.ends.push(self.text.len());
-    }
-
-    fn is_full(&self) -> bool {
-        self.text.len() >= PIECE_BYTES
-    }
 }
 
 impl CopyOut {
@@ -120,26 +71,17 @@ impl CopyOut {
             }
             _ => None,
         };
-        let forced = forced(rows.columns(), &options.force_quote)?;
-        let field = |(column, force_quote): (&OutputColumn, bool)| Field {
-            data_type: column.data_type,
-            force_quote: force_quote || options.force_quote_all,
-            is_plain: !force_quote && !options.force_quote_all && is_plain(column.data_type, &options),
-        };
-        let fields = rows.columns().iter().zip(forced).map(field).collect();
-        let (header, batch) = (options.header != HeaderLine::None, Batch::default());
-        let scratch = String::new();
         Ok(CopyOut {
+            header: options.header != HeaderLine::None,
+            formatter: Arc::new(Formatter::new(rows.columns(), options)?),
+            helpers: None,
             rows,
-            options,
-            fields,
-            header,
             file,
             parquet,
             count: 0,
-            batch,
+            batch: Arc::default(),
             next: 0,
-            scratch,
+            bytes: 0,
             interrupt,
         })
     }
@@ -151,7 +93,7 @@ impl CopyOut {
 
     /// Whether the caller writes values in the protocol's binary form, of [`next_rows`](Self::next_rows).
     pub fn is_binary(&self) -> bool {
-        self.options.format == CopyFormat::Binary
+        self.formatter.options().format == CopyFormat::Binary
     }
 
     /// The types of the columns.
@@ -207,106 +149,44 @@ impl CopyOut {
         self.rows.columns().len()
     }
 
-    /// The next whole lines, or `None` at the end, with so much room before each. Sleeps until a query has them.
+    /// The next whole lines, or `None` at the end, with so much room before each. Sleeps until a query has rows for them.
+    /// Other threads may still be at work on them, as they are on those that come after.
     ///
     /// # Errors
     /// The query's, and `QueryCanceled`.
-    pub fn next_lines(&mut self, room: usize) -> Result<Option<Lines>> {
-        let mut lines = Lines::new(room);
+    pub fn next_lines(&mut self, room: usize) -> Result<Option<Pieces>> {
         if std::mem::take(&mut self.header) {
-            self.push_header(&mut lines);
+            // What is there is not kept back until the query has rows.
+            let mut lines = Lines::new(room);
+            self.formatter.push_header(self.rows.columns(), &mut lines);
+            return Ok(Some(Pieces::ready(lines)));
         }
-        // What is there is not kept back until the query has more.
-        while lines.ends.is_empty() {
-            if self.next == self.batch.len() {
-                let Some(batch) = self.rows.next_batch()? else { return Ok(None) };
-                (self.batch, self.next) = (batch, 0);
-            }
-            let mut scratch = std::mem::take(&mut self.scratch);
-            while self.next < self.batch.len() && !lines.is_full() {
-                self.interrupt.check()?;
-                self.push_row(self.next, &mut lines, &mut scratch);
-                (self.next, self.count) = (self.next + 1, self.count + 1);
-            }
-            self.scratch = scratch;
+        while self.next == self.batch.len() {
+            let Some(batch) = self.rows.next_batch()? else { return Ok(None) };
+            (self.batch, self.next) = (Arc::new(batch), 0);
         }
-        Ok(Some(lines))
+        let rows = self.next..self.batch.len().min(self.next + SHARE_ROWS);
+        if self.bytes >= ALONE_BYTES {
+            let start = || FormatHelpers::start(&self.formatter, &self.interrupt);
+            let helpers = self.helpers.get_or_insert_with(start);
+            if let Some(pieces) = helpers.give(&self.batch, rows.clone(), room) {
+                self.count += rows.len();
+                self.next = rows.end;
+                return Ok(Some(pieces));
+            }
+        }
+        let mut lines = Lines::new(room);
+        let next = self.formatter.push_rows(&self.batch, rows, &mut lines, &self.interrupt)?;
+        self.count += next - self.next;
+        self.next = next;
+        self.bytes = self.bytes.saturating_add(lines.bytes());
+        Ok(Some(Pieces::ready(lines)))
     }
 
     /// The command tag `COPY n` once all was read.
     pub fn tag(&self) -> String {
         format!("COPY {}", self.count)
     }
-
-    fn push_header(&self, lines: &mut Lines) {
-        lines.begin_line();
-        for (at, column) in self.rows.columns().iter().enumerate() {
-            self.push_delimiter(at, &mut lines.text);
-            self.push_field(&column.name, false, &mut lines.text);
-        }
-        lines.end_line();
-    }
-
-    /// Writes a row of the batch. Cells are asked for one by one: through iterators, moving them took most of the time.
-    fn push_row(&self, row: usize, lines: &mut Lines, scratch: &mut String) {
-        lines.begin_line();
-        for (at, field) in self.fields.iter().enumerate() {
-            self.push_delimiter(at, &mut lines.text);
-            let value = self.batch.cell(row, at);
-            match &value {
-                ValueRef::Null => lines.text.push_str(&self.options.null),
-                ValueRef::Text(text) if !matches!(field.data_type, DataType::Char(_)) => {
-                    self.push_field(text, field.force_quote, &mut lines.text);
-                }
-                _ if field.is_plain => format_text(value, field.data_type, &mut lines.text),
-                _ => {
-                    scratch.clear();
-                    format_text(value, field.data_type, scratch);
-                    self.push_field(scratch, field.force_quote, &mut lines.text);
-                }
-            }
-        }
-        lines.end_line();
-    }
-
-    fn push_field(&self, value: &str, force_quote: bool, out: &mut String) {
-        match self.options.format {
-            CopyFormat::Text | CopyFormat::Binary | CopyFormat::Parquet => {
-                text::escape(value, self.options.delimiter, out)
-            }
-            CopyFormat::Csv => csv::push_field(value, force_quote, &self.options, out),
-        }
-    }
-
-    fn push_delimiter(&self, at: usize, out: &mut String) {
-        if at > 0 {
-            out.push(char::from(self.options.delimiter));
-        }
-    }
-}
-
-/// Whether the texts of a type's values never have to be quoted or escaped: they are letters, digits and signs, none of which
-/// the usual delimiters are.
-fn is_plain(data_type: DataType, options: &CopyOptions) -> bool {
-    let is_usual = matches!(options.delimiter, b'\t' | b',' | b';' | b'|');
-    let is_unquoted = options.format != CopyFormat::Csv
-        || (options.null.is_empty() && matches!(options.quote, b'"' | b'\''));
-    let has_signs_only = matches!(
-        data_type,
-        DataType::Boolean
-            | DataType::SmallInt
-            | DataType::Integer
-            | DataType::BigInt
-            | DataType::Numeric { .. }
-            | DataType::Real
-            | DataType::DoublePrecision
-            | DataType::Date
-            | DataType::Timestamp(_)
-            | DataType::TimestampTz(_)
-            | DataType::Time(_)
-            | DataType::Uuid
-    );
-    is_usual && is_unquoted && has_signs_only
 }
 
 /// The query as a statement of its own.
@@ -344,16 +224,4 @@ fn select(session: &SqlSession, table: &ObjectName, columns: &[Ident]) -> Result
     };
     let mut statements = session.parse(&format!("SELECT {columns} FROM {table}"))?;
     statements.pop().ok_or_else(|| Error::internal("COPY TO without a query"))
-}
-
-fn forced(columns: &[OutputColumn], names: &[Ident]) -> Result<Vec<bool>> {
-    let mut forced = vec![false; columns.len()];
-    for name in names {
-        let name = crate::name::folded(name);
-        match columns.iter().position(|column| column.name == name) {
-            Some(at) => forced[at] = true,
-            None => return Err(crate::name::undefined_column(&name)),
-        }
-    }
-    Ok(forced)
 }
