@@ -102,6 +102,16 @@ fn assert_nothing_is_lost(network: StartedNetwork, acknowledged: &[SubmittedTran
     network.end_and_compare_files();
 }
 
+/// Each in a network of its own, at the same time: they mostly wait.
+fn for_each_organization(test: impl Fn(usize, &'static str) + Sync) {
+    std::thread::scope(|scope| {
+        let test = &test;
+        for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
+            scope.spawn(move || test(at, name));
+        }
+    });
+}
+
 fn row_of(id: u64, words: usize) -> String {
     format!("INSERT INTO note (id, words) VALUES ({id}, '{}')", "word ".repeat(words))
 }
@@ -115,7 +125,7 @@ const NOTES: &str = "CREATE SHARED TABLE note (id bigint PRIMARY KEY, words text
 
 #[test]
 fn a_node_whose_disk_is_full_says_so_loses_nothing_and_goes_on_by_itself_when_there_is_room() {
-    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
+    for_each_organization(|at, name| {
         let Some(mut network) = StartedNetwork::found(&format!("full-{name}"), 2) else { return };
         let Some(disk) = SmallDisk::mount(&network.path(name), 4) else { return };
         network.start_all();
@@ -139,7 +149,7 @@ fn a_node_whose_disk_is_full_says_so_loses_nothing_and_goes_on_by_itself_when_th
         assert!(done.iter().all(|done| done.has_succeeded), "{done:?}");
         assert_nothing_is_lost(network, &done);
         drop(disk);
-    }
+    });
 }
 
 #[test]
@@ -173,7 +183,7 @@ fn under_all_3_a_full_disk_stops_the_network_without_acknowledging_and_room_lets
 
 #[test]
 fn a_database_whose_disk_is_full_is_named_and_its_member_follows_when_there_is_room() {
-    for (at, name) in ORGANIZATIONS.into_iter().enumerate() {
+    for_each_organization(|at, name| {
         let Some(mut network) = StartedNetwork::found(&format!("full-database-{name}"), 2) else { return };
         network.servers[at].kill();
         // PostgreSQL's children notice a little later that it has gone.
@@ -202,7 +212,7 @@ fn a_database_whose_disk_is_full_is_named_and_its_member_follows_when_there_is_r
         assert!(done.iter().all(|done| done.has_succeeded), "{done:?}");
         assert_nothing_is_lost(network, &done);
         drop(disk);
-    }
+    });
 }
 
 /// Submits rows until one is not certified within some seconds; then that one is returned, and its number.
