@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Pages and page tables that others change meanwhile: migration to another node of memory, KSM, UFFDIO_MOVE, reclaim. What
- * goes wrong here is seldom wrong contents: the kernel stops, or reports a table that it has lost.
+ * goes wrong here is seldom wrong contents: the kernel stops, or reports a table that it has lost. Each goes on for some
+ * seconds, and at least until both sides have got somewhere; a test that hangs is ended (main.c).
  */
 #include "harness.h"
 #include <linux/userfaultfd.h>
@@ -15,7 +16,7 @@ static atomic_bool stop;
 struct lot {
 	char *area;
 	size_t pages;
-	size_t moved;
+	atomic_size_t moved;
 };
 
 static double seconds(void)
@@ -87,7 +88,7 @@ static void merged_pages(void)
 	merge_pairs(source, N);
 	CHECK(area_field(source, "KSM") == N * 4, "%ld kB are merged", area_field(source, "KSM"));
 	thread = start(mover, &lot);
-	for (; seconds() < until; rounds++) {
+	for (; seconds() < until || rounds < 20 || lot.moved < 2 * N; rounds++) {
 		char *copy = snapshot(source, N * PAGE, NULL);
 		expect_pairs(copy, N);
 		copy[rounds % N * PAGE] = 0;
@@ -97,7 +98,6 @@ static void merged_pages(void)
 	}
 	end(thread);
 	expect_pairs(source, N);
-	CHECK(rounds > 20 && lot.moved > 2 * N, "%d rounds, %zu moved", rounds, lot.moved);
 }
 
 /* A page that a snapshot shares does not become KSM's through its source: it stays one that can be moved. */
@@ -141,7 +141,7 @@ static void any_pages(void)
 	pthread_t thread = start(mover, &lot);
 	uint64_t round = 0;
 
-	for (; seconds() < until; round++) {
+	for (; seconds() < until || round < 10 || lot.moved < 2 * N; round++) {
 		fill(source, N, round * 1000);
 		snapshot(source, N * PAGE, room);
 		*cell(source, round % N) = 0;
@@ -154,13 +154,12 @@ static void any_pages(void)
 		expect(source, N, 7);
 	}
 	end(thread);
-	CHECK(round > 10 && lot.moved > 2 * N, "%lu rounds, %zu moved", (unsigned long)round, lot.moved);
 }
 
 struct exchange {
 	char *left, *right;
 	int watcher;
-	size_t moves;
+	atomic_size_t moves;
 };
 
 /* As in the kernel's headers; those here may be older. */
@@ -246,7 +245,7 @@ static void two_tables(void)
 	map_at(right, N);
 	map_at(left + 64 * PAGE, N);
 	thread = start(exchanger, &exchange);
-	for (; seconds() < until; rounds++) {
+	for (; seconds() < until || rounds < 100 || exchange.moves < 100; rounds++) {
 		*cell(left, 1) = *cell(right + 64 * PAGE, 2) = rounds;
 		snapshot(left, N * PAGE, right);
 		snapshot(right + 64 * PAGE, N * PAGE, left + 64 * PAGE);
@@ -254,7 +253,6 @@ static void two_tables(void)
 	}
 	end(thread);
 	close(exchange.watcher);
-	CHECK(rounds > 100 && exchange.moves > 100, "%d rounds, %zu moves", rounds, exchange.moves);
 }
 
 static void *reclaimer(void *unused)
@@ -282,7 +280,7 @@ static void huge_pages_split(void)
 		source[page * PAGE] = 1;
 	copy = snapshot(source, HUGES * HUGE, NULL);
 	thread = start(reclaimer, NULL);
-	for (; seconds() < until; rounds++) {
+	for (; seconds() < until || rounds < 4; rounds++) {
 		CHECK(!madvise(source, HUGES * HUGE, MADV_DONTNEED), "madvise");
 		for (size_t page = 0; page < N; page += 64)
 			source[page * PAGE] = rounds;
@@ -291,7 +289,6 @@ static void huge_pages_split(void)
 			CHECK(copy[page * PAGE] == (char)rounds, "page %zu", page);
 	}
 	end(thread);
-	CHECK(rounds > 3, "%d rounds", rounds);
 	CHECK(!munmap(copy, HUGES * HUGE) && !munmap(room, (HUGES + 1) * HUGE), "munmap");
 	swap_off();
 }
