@@ -190,19 +190,25 @@ static void failing_allocations(void)
 static void killed(void)
 {
 	long before = settled_free(), after;
+	volatile uint64_t *begun = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
+	CHECK(begun != MAP_FAILED, "mmap");
 	for (int round = 0; round < 150; round++) {
 		int status;
+		*begun = 0;
 		pid_t child = fork();
 		if (!child) {
 			char *source = make_source(), *copy = NULL;
 			for (uint64_t change = 0;; change++) {
 				*cell(source, change % 90) = change;
 				copy = snapshot(source, SOURCE * PAGE, change % 4 ? copy : NULL);
+				*begun = 1;
 			}
 		}
 		CHECK(child > 0, "fork");
-		usleep(2000 + round * 97 % 5000);
+		while (!*begun)
+			usleep(100);
+		usleep(round * 97 % 3000);
 		CHECK(!kill(child, SIGKILL) && waitpid(child, &status, 0) == child, "kill");
 		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "ended before: %x", status);
 	}
