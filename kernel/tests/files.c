@@ -68,6 +68,30 @@ static void offsets(void)
 	CHECK(*(uint64_t *)(copy + 74 * 64 % PAGE) == 1074, "page 74");
 }
 
+/* Pages that the process has not written to are the file's on both sides, and show what is written to the file later. */
+static void later_writes_to_the_file(void)
+{
+	int file = make_file();
+	char *source = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0), *copy;
+	uint64_t value = 7;
+	volatile uint64_t sum = 0;
+
+	CHECK(source != MAP_FAILED, "mmap");
+	for (size_t page = 0; page < PAGES; page += 3)
+		*cell(source, page) = 5;
+	for (size_t page = 1; page < PAGES; page += 3)
+		sum += *cell(source, page);
+	copy = snapshot(source, PAGES * PAGE, NULL);
+	for (size_t page = 0; page < PAGES; page++)
+		CHECK(pwrite(file, &value, 8, (char *)cell(source, page) - source) == 8, "pwrite");
+	for (size_t page = 0; page < PAGES; page++) {
+		uint64_t wanted = page % 3 ? 7 : 5;
+		CHECK(*cell(source, page) == wanted && *cell(copy, page) == wanted, "page %zu: %lu, %lu", page,
+		      (unsigned long)*cell(source, page), (unsigned long)*cell(copy, page));
+	}
+	close(file);
+}
+
 /* The program's own data and constants are private mappings of a file, too. */
 static char data[64 * PAGE] __attribute__((aligned(4096))) = { 1 };
 
@@ -85,6 +109,7 @@ static void own_data(void)
 const struct test file_tests[] = {
 	{ "files: private mapping", private_file },
 	{ "files: offsets", offsets },
+	{ "files: later writes to the file", later_writes_to_the_file },
 	{ "files: the program's own data", own_data },
 	{ NULL, NULL },
 };

@@ -55,6 +55,24 @@ uint64_t frame(void *address)
 	return entry >> 63 ? entry & ((1UL << 55) - 1) : 0;
 }
 
+size_t send_to_node(char *area, size_t pages, int node)
+{
+	static __thread void *addresses[2048];
+	static __thread int nodes[2048], status[2048];
+	size_t there = 0;
+
+	CHECK(pages <= 2048, "%zu pages", pages);
+	for (size_t page = 0; page < pages; page++) {
+		addresses[page] = area + page * PAGE;
+		nodes[page] = node;
+		status[page] = -1;
+	}
+	CHECK(syscall(SYS_move_pages, 0, pages, addresses, nodes, status, 4 /* MPOL_MF_MOVE_ALL */) >= 0, "move_pages");
+	for (size_t page = 0; page < pages; page++)
+		there += status[page] == node;
+	return there;
+}
+
 void write_file(const char *path, const char *text)
 {
 	int file = open(path, O_WRONLY | O_CREAT, 0600);

@@ -106,6 +106,12 @@ void write_file(const char *path, const char *text);
 void swap_on(void);
 void swap_off(void);
 void reclaim_some(void);
+/* Waits until KSM, which has to run, has gone over everything twice. */
+void scan_twice(void);
+/* Registers an area with a new userfaultfd, and returns that. */
+int watch(char *area, size_t pages, uint64_t mode);
+/* The machine's tests run on two nodes of memory: sends these pages to one, whoever else maps them. Returns how many are there. */
+size_t send_to_node(char *area, size_t pages, int node);
 /* Free memory once pages on their way are settled, in kB. */
 long settled_free(void);
 

@@ -3,10 +3,12 @@
 #include "harness.h"
 
 extern const struct test isolation_tests[], range_tests[], refresh_tests[], huge_tests[], file_tests[], swap_tests[],
-	race_tests[], area_tests[], error_tests[], random_tests[];
+	race_tests[], move_tests[], area_tests[], count_tests[], error_tests[],
+	failure_tests[], random_tests[];
 
 static const struct test *const themes[] = { isolation_tests, range_tests, refresh_tests, huge_tests, file_tests,
-					     swap_tests,      race_tests,  area_tests,    error_tests,   random_tests };
+					     swap_tests,      race_tests,  move_tests,    area_tests,  count_tests,
+					     error_tests,     failure_tests, random_tests };
 
 /* The debug kernel is slow in software emulation; a test that hangs still ends. */
 #define SECONDS_MAX 300
