@@ -8,18 +8,21 @@
 //! read has run out of patience ([`Wire::set_patience`]).
 
 use crate::connections::Connections;
+use crate::encryption::Encryption;
 use crate::frontend::{Frame, HEADER_BYTES, header};
 use crate::polling::Polling;
+use crate::tls::Credentials;
 use ankerdb_base::{Error, SqlState};
 use ankerdb_socket::{Bell, Stream, Woken, receive_now};
 use ankerdb_sql::{Claim, MemoryLimit, Notice};
 use bytes::BytesMut;
+use parking_lot::Mutex;
 use pgwire::messages::Message;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Output past this size is written before more is produced.
 const FLUSH_BYTES: usize = 64 * 1024;
@@ -60,6 +63,8 @@ pub(crate) type Served<T = ()> = Result<T, Failure>;
 pub(crate) struct Wire {
     stream: Arc<Stream>,
     connections: Arc<Connections>,
+    /// Once the client has asked for it.
+    encryption: Option<Box<Encryption>>,
     /// What has been read lies from `start` to `end`.
     input: Box<[u8]>,
     start: usize,
@@ -81,6 +86,7 @@ impl Wire {
         Wire {
             stream,
             connections,
+            encryption: None,
             input: room(),
             start: 0,
             end: 0,
@@ -88,6 +94,34 @@ impl Wire {
             memory_limit: MemoryLimit::NONE,
             output: BytesMut::new(),
         }
+    }
+
+    /// Answers a client that wants its connection encrypted with `accepted`, and agrees with it on keys. What was read and not taken is the
+    /// beginning of that.
+    pub(crate) fn encrypt(
+        &mut self,
+        credentials: Arc<Credentials>,
+        accepted: &[u8],
+        until: Instant,
+    ) -> Served {
+        self.output.extend_from_slice(accepted);
+        self.flush()?;
+        let sent = &self.input[self.start..self.end];
+        // A client that sends something else is told so by TLS itself.
+        let agreed = Encryption::agree(credentials, &self.stream, sent, until).map_err(|_| Failure::Gone)?;
+        (self.start, self.end) = (0, 0);
+        self.encryption = Some(Box::new(agreed));
+        Ok(())
+    }
+
+    /// What the connection is encrypted with, if it is.
+    pub(crate) fn encryption(&self) -> Option<&Encryption> {
+        self.encryption.as_deref()
+    }
+
+    /// The socket.
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
     }
 
     /// From here on large messages are refused past this limit.
@@ -187,9 +221,18 @@ impl Wire {
         Ok(taken)
     }
 
+    /// The first byte that is not taken yet.
+    pub(crate) fn peek_first(&mut self, impatient: &mut dyn FnMut() -> Served) -> Served<u8> {
+        while self.start == self.end {
+            impatient()?;
+            self.fill(impatient)?;
+        }
+        Ok(self.input[self.start])
+    }
+
     /// Whether anything was read that was not taken.
     pub(crate) fn has_input(&self) -> bool {
-        self.start < self.end
+        self.start < self.end || self.encryption.as_ref().is_some_and(|encryption| encryption.has_waiting())
     }
 
     /// Reads what arrives within a moment, if nothing is left of what was read before. How a stream has ended is for the next read to
@@ -198,7 +241,8 @@ impl Wire {
         if self.has_input() || self.input.is_empty() {
             return;
         }
-        let read = polling.poll(|| match receive_now(&*self.stream, &mut self.input) {
+        let (stream, encryption) = (&*self.stream, &mut self.encryption);
+        let read = polling.poll(|| match read_now(stream, encryption, &mut self.input) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => None,
             received => Some(received.unwrap_or(0)),
         });
@@ -219,7 +263,7 @@ impl Wire {
             })
         } else {
             (self.start, self.end) = (0, 0);
-            match receive_now(&*self.stream, &mut self.input) {
+            match read_now(&self.stream, &mut self.encryption, &mut self.input) {
                 Ok(0) => Err(self.end_of_stream()),
                 Ok(read) => {
                     self.end = read;
@@ -231,7 +275,8 @@ impl Wire {
                 }
             }
         };
-        if is_silent { Ok(false) } else { filled.map(|()| true) }
+        // Of an encrypted connection, some bytes may have come and no whole record.
+        if is_silent { Ok(false) } else { filled.map(|()| self.has_input()) }
     }
 
     /// Gives memory back that messages need, for a while without any.
@@ -244,6 +289,7 @@ impl Wire {
 
     /// Waits until the client has sent something or the bell is rung.
     pub(crate) fn wait_beside(&self, bell: &Bell) -> Served<Woken> {
+        debug_assert!(!self.has_input(), "it is not in the socket, where it would be waited for");
         bell.wait_beside(&*self.stream).map_err(|_| Failure::Gone)
     }
 
@@ -252,14 +298,14 @@ impl Wire {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             // An error here comes up again at the next read.
-            if let Ok(read) = receive_now(&*self.stream, &mut self.input) {
+            if let Ok(read) = read_now(&self.stream, &mut self.encryption, &mut self.input) {
                 self.end = read;
             }
         }
         self.input[self.start..self.end].first().copied()
     }
 
-    /// Reads what has arrived, at least one byte, behind what was read but not taken.
+    /// Reads what has arrived, behind what was read but not taken; as much as [`receive_into`](Self::receive_into) does.
     fn fill(&mut self, impatient: &mut dyn FnMut() -> Served) -> Served {
         self.input.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -270,14 +316,21 @@ impl Wire {
         Ok(())
     }
 
-    /// Waits for bytes; at least one.
-    fn receive_into(&self, buffer: &mut [u8], impatient: &mut dyn FnMut() -> Served) -> Served<usize> {
+    /// Waits for bytes. At least one, or none if the client has sent a part of an encrypted record.
+    fn receive_into(&mut self, buffer: &mut [u8], impatient: &mut dyn FnMut() -> Served) -> Served<usize> {
         loop {
-            match (&*self.stream).read(buffer) {
+            let read = match &mut self.encryption {
+                None => (&*self.stream).read(buffer),
+                Some(encryption) => {
+                    encryption.receive(&self.stream, buffer, |room| (&*self.stream).read(room))
+                }
+            };
+            match read {
                 Ok(0) => return Err(self.end_of_stream()),
                 Ok(read) => return Ok(read),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock | ErrorKind::TimedOut => impatient()?,
+                    ErrorKind::Interrupted if self.encryption.is_some() => return Ok(0),
                     ErrorKind::Interrupted => {}
                     _ => return Err(Failure::Gone),
                 },
@@ -334,14 +387,20 @@ impl Wire {
         work: impl FnOnce(&mut dyn FnMut(Vec<u8>) -> Served) -> Served<T>,
     ) -> Served<T> {
         self.flush()?;
-        let mut stream = &*self.stream;
+        let stream = &*self.stream;
+        // Of one thread at a time: the other one, or this one if there is none.
+        let encryption = &Mutex::new(&mut self.encryption);
         thread::scope(|scope| {
             let (sender, pieces) = mpsc::sync_channel::<Vec<u8>>(PIECES_WAITING);
-            let write = move || pieces.into_iter().try_for_each(|piece| (&*stream).write_all(&piece));
+            let write = move || {
+                let encryption = &mut *encryption.lock();
+                pieces.into_iter().try_for_each(|piece| write_all(stream, encryption, &piece))
+            };
             let Ok(writer) = thread::Builder::new().name(thread_name.into()).spawn_scoped(scope, write)
             else {
                 // Without a second thread this one does both.
-                return work(&mut |piece| stream.write_all(&piece).map_err(|_| Failure::Gone));
+                let encryption = &mut *encryption.lock();
+                return work(&mut |piece| write_all(stream, encryption, &piece).map_err(|_| Failure::Gone));
             };
             let done = work(&mut |piece| sender.send(piece).map_err(|_| Failure::Gone));
             drop(sender);
@@ -354,12 +413,45 @@ impl Wire {
 
     /// Writes all output.
     pub(crate) fn flush(&mut self) -> Served {
-        (&*self.stream).write_all(&self.output).map_err(|_| Failure::Gone)?;
+        write_all(&self.stream, &mut self.encryption, &self.output).map_err(|_| Failure::Gone)?;
         self.output.clear();
         if self.output.capacity() > KEPT_BYTES {
             self.output = BytesMut::new();
         }
         Ok(())
+    }
+}
+
+/// A client with TLS is told where its stream ends, or it would have to take it for cut off.
+impl Drop for Wire {
+    fn drop(&mut self) {
+        if let Some(encryption) = &mut self.encryption {
+            encryption.end(&self.stream);
+        }
+    }
+}
+
+/// Reads what has arrived, without waiting for more. 0 at the end of the stream.
+fn read_now(
+    stream: &Stream,
+    encryption: &mut Option<Box<Encryption>>,
+    buffer: &mut [u8],
+) -> io::Result<usize> {
+    match encryption {
+        None => receive_now(stream, buffer),
+        Some(encryption) => loop {
+            match encryption.receive(stream, buffer, |room| receive_now(stream, room)) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                received => return received,
+            }
+        },
+    }
+}
+
+fn write_all(mut stream: &Stream, encryption: &mut Option<Box<Encryption>>, bytes: &[u8]) -> io::Result<()> {
+    match encryption {
+        None => stream.write_all(bytes),
+        Some(encryption) => encryption.write_all(stream, bytes),
     }
 }
 
