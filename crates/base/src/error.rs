@@ -148,6 +148,8 @@ sql_states! {
     InFailedSqlTransaction = "25P02",
     /// A prepared statement does not exist.
     InvalidSqlStatementName = "26000",
+    /// A client may not connect in this way: without TLS where it is required, for example.
+    InvalidAuthorizationSpecification = "28000",
     /// A client does not know the password.
     InvalidPassword = "28P01",
     /// A database does not exist.

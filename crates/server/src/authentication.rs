@@ -1,6 +1,7 @@
 //! Asking a client for the server's password, before it gets a session (docs/design/authentication.md).
 
-use crate::scram::{Challenge, MECHANISM, Verifier};
+use crate::encryption::Encryption;
+use crate::scram::{BINDING_MECHANISM, Binding, Challenge, MECHANISM, Verifier};
 use crate::startup::{self, STARTUP_TIMEOUT};
 use crate::wire::{Failure, Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
@@ -55,10 +56,12 @@ pub(crate) fn authenticate(
     let user = startup::user(parameters)?;
     let until = Instant::now() + STARTUP_TIMEOUT;
     wire.set_patience(Some(STARTUP_TIMEOUT))?;
-    wire.send(&Authentication::SASL(vec![MECHANISM.to_owned()]))?;
+    let end_point = wire.encryption().and_then(Encryption::end_point).map(<[u8]>::to_vec);
+    let offered = end_point.iter().map(|_| BINDING_MECHANISM).chain([MECHANISM]);
+    wire.send(&Authentication::SASL(offered.map(str::to_owned).collect()))?;
     let initial = read_response(wire, until)?;
-    let first = first_message(&initial).map_err(Failure::Fatal)?;
-    let challenge = Challenge::new(&password.0, first, &nonce().map_err(Failure::Fatal)?);
+    let (binding, first) = first_message(&initial, end_point.as_deref()).map_err(Failure::Fatal)?;
+    let challenge = Challenge::new(&password.0, first, &nonce().map_err(Failure::Fatal)?, binding);
     let challenge = challenge.map_err(Failure::Fatal)?;
     wire.send(&Authentication::SASLContinue(Bytes::from(challenge.message.clone())))?;
     let last = read_response(wire, until)?;
@@ -91,18 +94,22 @@ fn read_response(wire: &mut Wire, until: Instant) -> Served<Vec<u8>> {
     wire.read_exact(length - 4, &mut impatient)
 }
 
-/// The client's first message, behind the name of the mechanism that it has chosen.
-fn first_message(initial: &[u8]) -> Result<&str> {
+/// The client's first message, behind the name of the mechanism that it has chosen. `end_point`: what it was offered to bind to.
+fn first_message<'a>(initial: &'a [u8], end_point: Option<&'a [u8]>) -> Result<(Binding<'a>, &'a str)> {
     let invalid = || violation("invalid message format");
     let end = initial.iter().position(|byte| *byte == 0).ok_or_else(invalid)?;
-    if &initial[..end] != MECHANISM.as_bytes() {
-        return Err(violation("client selected an invalid SASL authentication mechanism"));
-    }
+    let mechanism = &initial[..end];
+    let binding = match end_point {
+        Some(end_point) if mechanism == BINDING_MECHANISM.as_bytes() => Binding::EndPoint(end_point),
+        Some(_) if mechanism == MECHANISM.as_bytes() => Binding::Declined,
+        None if mechanism == MECHANISM.as_bytes() => Binding::Impossible,
+        _ => return Err(violation("client selected an invalid SASL authentication mechanism")),
+    };
     let (length, first) = initial[end + 1..].split_first_chunk::<4>().ok_or_else(invalid)?;
     if usize::try_from(u32::from_be_bytes(*length)) != Ok(first.len()) {
         return Err(invalid());
     }
-    text(first)
+    Ok((binding, text(first)?))
 }
 
 fn text(bytes: &[u8]) -> Result<&str> {

@@ -17,6 +17,7 @@
 use crate::authentication::{Password, authenticate};
 use crate::cancel::{CancelEntry, CancelRegistry};
 use crate::connections::{ConnectionPlace, Connections};
+use crate::encryption::Encryption;
 use crate::frontend::{Frame, Message};
 use crate::guard::guard;
 use crate::hangup::{HangupWatch, Hangups};
@@ -24,6 +25,7 @@ use crate::idle::{IdleConnections, LINGER};
 use crate::polling::Polling;
 use crate::portal::{NamedStatement, Portal};
 use crate::startup;
+use crate::tls::Tls;
 use crate::wire::{Failure, Served, Wire};
 use crate::workers::Work;
 use ankerdb_base::{Error, Result, SqlState};
@@ -51,6 +53,7 @@ pub(crate) struct ServerState {
     pub idle: IdleConnections,
     pub sessions: Arc<Sessions>,
     pub password: Option<Password>,
+    pub tls: Option<Tls>,
 }
 
 /// The number of sessions, and its limit.
@@ -164,11 +167,9 @@ impl Client {
         // Answers are written in one piece; waiting for more to send only delays them. Failing is no harm.
         let _ = self.stream.send_at_once();
         let mut wire = Wire::new(self.stream.clone(), self.shared.connections.clone());
-        match startup::negotiate(&mut wire, &self.shared.cancels) {
+        match startup::negotiate(&mut wire, &self.shared.cancels, self.shared.tls.as_ref()) {
             Ok(Some(parameters)) => {
-                if let Some(password) = &self.shared.password
-                    && let Err(failure) = authenticate(&mut wire, password, &parameters)
-                {
+                if let Err(failure) = let_in(&mut wire, &self.shared, &parameters) {
                     return Err((wire, failure));
                 }
                 let started = open_session(&self.stream, wire, &self.shared, &parameters)?;
@@ -242,6 +243,15 @@ pub(crate) fn turn_away(stream: Arc<Stream>, connections: &Arc<Connections>, why
     farewell(&mut wire, Failure::Fatal(why));
 }
 
+/// Lets a client in that has come as it has to, and knows the password.
+fn let_in(wire: &mut Wire, shared: &ServerState, parameters: &HashMap<String, String>) -> Served {
+    startup::check_encryption(wire, shared.tls.as_ref(), parameters)?;
+    match &shared.password {
+        Some(password) => authenticate(wire, password, parameters),
+        None => Ok(()),
+    }
+}
+
 /// Opens the session that a client asks for.
 fn open_session(
     stream: &Arc<Stream>,
@@ -262,6 +272,7 @@ fn open_session(
         user: parameters.get("user").cloned().unwrap_or_default(),
         client: stream.peer_address(),
         server: stream.local_address(),
+        cipher: wire.encryption().map(Encryption::cipher),
     };
     session.join_backends(cancel.process, peer, shared.cancels.clone());
     let watch = match shared.hangups.watch(stream.clone(), session.cancel_handle()) {

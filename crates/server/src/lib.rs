@@ -5,8 +5,8 @@
 //! 1. `server` accepts the socket (that within the machine lies in a `socket_file`) and `workers` give it a thread, which `connections` can end. Between two transactions of a
 //!    client that is silent it has none (`idle`). A lone client's next message is not slept for (`polling`). Before the database
 //!    is open, and when the server ends, `turnstile` turns it away.
-//! 2. `startup` refuses encryption, serves a cancel request, or starts a session: any user, one database. If the server has a
-//!    password, `authentication` asks for it first (`scram`).
+//! 2. `startup` begins with encryption (`encryption`, with a `certificate` and its key in `tls`) or declines it, serves a cancel request, or
+//!    starts a session: any user, one database. If the server has a password, `authentication` asks for it first (`scram`).
 //! 3. `connection` reads one message after the other (`frontend` takes them from the wire), hands simple
 //!    queries to `simple`, the extended protocol to `extended` and COPY data to `transfer`, and after an error
 //!    skips what the client sent before it knew.
@@ -24,7 +24,7 @@
 //! decoder replaces invalid UTF-8 silently and panics on truncated bodies; so is the state machine, because
 //! implicit transactions and error recovery need to see the stream of messages.
 //!
-//! Not here: TLS, several users, replication.
+//! Not here: several users, certificates of clients, replication.
 #![forbid(unsafe_code)]
 
 mod authentication;
@@ -32,8 +32,10 @@ mod beside;
 mod binary;
 mod binary_copy;
 mod cancel;
+mod certificate;
 mod connection;
 mod connections;
+mod encryption;
 mod extended;
 mod frontend;
 mod guard;
@@ -48,6 +50,7 @@ mod server;
 mod simple;
 mod socket_file;
 mod startup;
+mod tls;
 mod transfer;
 mod turnstile;
 mod types;
@@ -57,3 +60,4 @@ mod workers;
 pub use authentication::Password;
 pub use process::{DatabaseOwner, serve_blocking};
 pub use server::{Server, ServerOptions, Stopper};
+pub use tls::{CertificateChain, Credentials, PrivateKey, Tls};

@@ -3,7 +3,7 @@
 use crate::server::{Server, ServerOptions};
 use ankerdb_base::{Error, Result};
 use ankerdb_sql::SqlEngine;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,6 +26,10 @@ pub trait DatabaseOwner: Send + Sync {
     /// Sessions are let in.
     fn ready(&self, address: SocketAddr, socket: Option<&Path>);
 
+    /// The process was sent SIGHUP, which asks for certificates to be read again. Only where there is TLS; elsewhere the signal ends the
+    /// process.
+    fn renew(&self);
+
     /// The server was asked to end.
     fn stopping(&self);
 
@@ -43,12 +47,19 @@ pub trait DatabaseOwner: Send + Sync {
 /// Those of [`Server::bind`], [`DatabaseOwner::open`] and [`DatabaseOwner::close`].
 pub fn serve_blocking(options: &ServerOptions, owner: &Arc<impl DatabaseOwner + 'static>) -> Result<()> {
     let cannot = |error| Error::internal(format!("cannot listen for signals: {error}"));
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
+    let renewal = options.tls.is_some().then_some(SIGHUP);
+    let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(renewal)).map_err(cannot)?;
     let server = Server::bind(options)?;
     let stopper = server.stopper();
     let told = owner.clone();
     let listening = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        let mut signals = signals.forever();
+        let mut signals = signals.forever().filter(|signal| {
+            let is_renewal = *signal == SIGHUP;
+            if is_renewal {
+                told.renew();
+            }
+            !is_renewal
+        });
         if signals.next().is_none() {
             return;
         }

@@ -9,7 +9,8 @@
 //!                                                    whose hash is the stored key
 //!                                         ◄──        v=HMAC(server key, all that was said)
 //! ```
-//! Without encryption there is no channel to bind to, so it is not offered.
+//! Over TLS the client may bind its proof to the server's certificate (SCRAM-SHA-256-PLUS): it then says the certificate's hash where `c=biws`
+//! stands, as part of what is proved. Somebody on the way with a certificate of their own cannot pass that on.
 
 use ankerdb_base::{Error, Result, SqlState};
 use base64::Engine;
@@ -19,7 +20,22 @@ use sha2::{Digest, Sha256};
 
 /// The mechanism's name, and how a stored verifier begins.
 pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
+/// The mechanism that binds to the channel.
+pub(crate) const BINDING_MECHANISM: &str = "SCRAM-SHA-256-PLUS";
+/// How a client begins that binds to the server's certificate.
+const END_POINT: &str = "p=tls-server-end-point";
 const KEY_BYTES: usize = 32;
+
+/// Whether the client binds its proof to the channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Binding<'c> {
+    /// It could not: there is nothing to bind to.
+    Impossible,
+    /// It could, and has chosen the mechanism that does not.
+    Declined,
+    /// To a certificate with this hash.
+    EndPoint(&'c [u8]),
+}
 
 /// What a server keeps of a password.
 #[derive(Clone)]
@@ -52,8 +68,9 @@ impl Verifier {
 /// What the server has answered to a client's first message.
 pub(crate) struct Challenge<'v> {
     verifier: &'v Verifier,
-    /// The client's first message up to its nonce, as it has to be repeated.
-    header: String,
+    /// How the client's first message begins, and what its proof is bound to: as it has to be repeated.
+    header: Vec<u8>,
+    is_bound: bool,
     client_first: String,
     nonce: String,
     /// The answer.
@@ -65,13 +82,14 @@ impl<'v> Challenge<'v> {
     ///
     /// # Errors
     /// `ProtocolViolation`, `FeatureNotSupported`.
-    pub(crate) fn new(verifier: &'v Verifier, first: &str, nonce: &str) -> Result<Challenge<'v>> {
+    pub(crate) fn new(
+        verifier: &'v Verifier,
+        first: &str,
+        nonce: &str,
+        binding: Binding<'_>,
+    ) -> Result<Challenge<'v>> {
         let (flag, rest) = first.split_once(',').ok_or_else(|| malformed("it has no header"))?;
-        match flag {
-            // "y" is a client that could bind to a channel and was not offered to.
-            "n" | "y" => {}
-            _ => return Err(malformed("channel binding was not offered")),
-        }
+        let bound_to = check_flag(flag, binding)?;
         let (identity, client_first) = rest.split_once(',').ok_or_else(|| malformed("it has no header"))?;
         if !identity.is_empty() {
             return Err(unsupported("client uses authorization identity, but it is not supported"));
@@ -88,7 +106,8 @@ impl<'v> Challenge<'v> {
         let message = format!("r={nonce},s={},i={}", STANDARD.encode(&verifier.salt), verifier.iterations);
         Ok(Challenge {
             verifier,
-            header: format!("{flag},,"),
+            header: [flag.as_bytes(), b",,", bound_to].concat(),
+            is_bound: !bound_to.is_empty(),
             client_first: client_first.to_owned(),
             nonce,
             message,
@@ -104,7 +123,10 @@ impl<'v> Challenge<'v> {
         let mut attributes = said.split(',');
         let binding = attributes.next().and_then(|binding| binding.strip_prefix("c="));
         if binding != Some(&STANDARD.encode(&self.header)) {
-            return Err(malformed("its header is not that of the first message"));
+            return Err(match self.is_bound {
+                true => unauthorized("SCRAM channel binding check failed"),
+                false => malformed("its header is not that of the first message"),
+            });
         }
         if attributes.next().and_then(|nonce| nonce.strip_prefix("r=")) != Some(&self.nonce) {
             return Err(malformed("its nonce is another one"));
@@ -117,6 +139,27 @@ impl<'v> Challenge<'v> {
         client_key.iter_mut().zip(proof).for_each(|(byte, proof)| *byte ^= proof);
         let is_known = is_equal(&Sha256::digest(client_key), &self.verifier.stored_key);
         Ok(is_known.then(|| format!("v={}", STANDARD.encode(sign(&self.verifier.server_key, &all)))))
+    }
+}
+
+/// What the client's proof is bound to, by the flag with which it begins: nothing, or the certificate's hash.
+fn check_flag<'c>(flag: &str, binding: Binding<'c>) -> Result<&'c [u8]> {
+    match (flag, binding) {
+        ("n", Binding::Impossible | Binding::Declined) | ("y", Binding::Impossible) => Ok(&[]),
+        // It could bind and was not offered to, or so it was told on the way.
+        ("y", Binding::Declined) => Err(unauthorized("SCRAM channel binding negotiation error").with_detail(
+            "The client supports SCRAM channel binding but thinks the server does not.  However, this server does support channel \
+             binding.",
+        )),
+        (END_POINT, Binding::EndPoint(end_point)) => Ok(end_point),
+        (_, Binding::EndPoint(_)) if flag.starts_with("p=") => {
+            let message = format!("unsupported SCRAM channel-binding type \"{}\"", &flag[2..]);
+            Err(Error::new(SqlState::ProtocolViolation, message))
+        }
+        (_, Binding::EndPoint(_)) => {
+            Err(malformed("the mechanism binds to the channel, and the message has no channel binding"))
+        }
+        _ => Err(malformed("the mechanism does not bind to the channel, and the message has a channel binding")),
     }
 }
 
@@ -140,6 +183,10 @@ fn malformed(detail: &'static str) -> Error {
     Error::new(SqlState::ProtocolViolation, "malformed SCRAM message").with_detail(detail)
 }
 
+fn unauthorized(message: &'static str) -> Error {
+    Error::new(SqlState::InvalidAuthorizationSpecification, message)
+}
+
 fn unsupported(message: &'static str) -> Error {
     Error::new(SqlState::FeatureNotSupported, message)
 }
@@ -147,6 +194,7 @@ fn unsupported(message: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Binding::{Declined, EndPoint, Impossible};
     use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
     use postgres_protocol::password::scram_sha_256;
 
@@ -155,17 +203,22 @@ mod tests {
     }
 
     /// What a client with a password hears from a server with another one.
-    fn talk(verifier: &Verifier, password: &str, binding: ChannelBinding) -> Option<String> {
+    fn talk(
+        verifier: &Verifier,
+        password: &str,
+        binding: ChannelBinding,
+        own: Binding,
+    ) -> Result<Option<String>> {
         let mut client = ScramSha256::new(password.as_bytes(), binding);
         let first = String::from_utf8(client.message().to_vec()).unwrap();
-        let challenge = Challenge::new(verifier, &first, "abc/+9").unwrap();
+        let challenge = Challenge::new(verifier, &first, "abc/+9", own)?;
         client.update(challenge.message.as_bytes()).unwrap();
         let last = String::from_utf8(client.message().to_vec()).unwrap();
-        let told = challenge.verify(&last).unwrap();
+        let told = challenge.verify(&last)?;
         if let Some(told) = &told {
             client.finish(told.as_bytes()).unwrap();
         }
-        told
+        Ok(told)
     }
 
     /// The exchange of RFC 7677, section 3.
@@ -181,7 +234,8 @@ mod tests {
             server_key: sign(&salted, "Server Key"),
         };
         let first = "n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
-        let challenge = Challenge::new(&verifier, first, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0").unwrap();
+        let challenge =
+            Challenge::new(&verifier, first, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0", Impossible).unwrap();
         assert_eq!(
             challenge.message,
             "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -211,10 +265,31 @@ mod tests {
     #[test]
     fn those_that_know_the_password_are_let_in_and_others_are_not() {
         let known = verifier("s3cret \u{e9}");
-        assert!(talk(&known, "s3cret \u{e9}", ChannelBinding::unsupported()).is_some());
-        assert!(talk(&known, "s3cret \u{e9}", ChannelBinding::unrequested()).is_some());
-        assert!(talk(&known, "s3cret", ChannelBinding::unsupported()).is_none());
-        assert!(talk(&known, "", ChannelBinding::unsupported()).is_none());
+        let talk = |password, binding| talk(&known, password, binding, Impossible).unwrap();
+        assert!(talk("s3cret \u{e9}", ChannelBinding::unsupported()).is_some());
+        assert!(talk("s3cret \u{e9}", ChannelBinding::unrequested()).is_some());
+        assert!(talk("s3cret", ChannelBinding::unsupported()).is_none());
+        assert!(talk("", ChannelBinding::unsupported()).is_none());
+    }
+
+    #[test]
+    fn a_proof_is_bound_to_the_certificate_that_the_client_has_seen() {
+        let known = verifier("x");
+        let seen = |hash: &[u8]| ChannelBinding::tls_server_end_point(hash.to_vec());
+        assert!(talk(&known, "x", seen(b"hash"), EndPoint(b"hash")).unwrap().is_some());
+        assert!(talk(&known, "y", seen(b"hash"), EndPoint(b"hash")).unwrap().is_none());
+        assert!(talk(&known, "x", ChannelBinding::unsupported(), Declined).unwrap().is_some());
+        let refused = |binding, own| talk(&known, "x", binding, own).unwrap_err().state();
+        let (violation, unauthorized) =
+            (SqlState::ProtocolViolation, SqlState::InvalidAuthorizationSpecification);
+        assert_eq!(refused(seen(b"another"), EndPoint(b"hash")), unauthorized);
+        assert_eq!(refused(ChannelBinding::unrequested(), Declined), unauthorized);
+        assert_eq!(refused(ChannelBinding::unrequested(), EndPoint(b"hash")), violation);
+        assert_eq!(refused(ChannelBinding::unsupported(), EndPoint(b"hash")), violation);
+        assert_eq!(refused(seen(b"hash"), Declined), violation);
+        assert_eq!(refused(seen(b"hash"), Impossible), violation);
+        let told = Challenge::new(&known, "p=tls-unique,,n=,r=a", "abc", EndPoint(b"hash")).err().unwrap();
+        assert_eq!(told.message(), "unsupported SCRAM channel-binding type \"tls-unique\"");
     }
 
     #[test]
@@ -232,9 +307,9 @@ mod tests {
             "p=tls-unique,,n=,r=a",
             "n,,m=1,n=,r=a",
         ] {
-            assert!(Challenge::new(&known, first, "abc").is_err(), "{first}");
+            assert!(Challenge::new(&known, first, "abc", Impossible).is_err(), "{first}");
         }
-        let challenge = Challenge::new(&known, "n,,n=,r=xyz", "abc").unwrap();
+        let challenge = Challenge::new(&known, "n,,n=,r=xyz", "abc", Impossible).unwrap();
         let proof = STANDARD.encode([0; KEY_BYTES]);
         assert!(challenge.verify(&format!("c=biws,r=xyzabc,p={proof}")).unwrap().is_none());
         for last in ["", "c=biws,r=xyzabc", "c=biws,r=xyzabc,p=", "c=biws,r=xyzabc,p=AAAA"] {

@@ -13,6 +13,7 @@ use crate::connection::{Client, ServerState, Sessions, too_many, turn_away};
 use crate::hangup::Hangups;
 use crate::idle::IdleConnections;
 use crate::socket_file::SocketFile;
+use crate::tls::Tls;
 use crate::turnstile::{Closed, Turnstile};
 use crate::workers::Workers;
 use ankerdb_base::{Error, Result};
@@ -46,6 +47,8 @@ pub struct ServerOptions {
     pub max_connections: usize,
     /// What clients have to know; `None` lets everybody in who reaches the server.
     pub password: Option<Password>,
+    /// Encryption for clients that ask for it; `None` declines it.
+    pub tls: Option<Tls>,
 }
 
 /// A server that is bound to its port, and answers there until it is dropped.
@@ -64,6 +67,7 @@ struct Front {
     listeners: Vec<Listener>,
     max_connections: usize,
     password: Option<Password>,
+    tls: Option<Tls>,
     workers: Arc<Workers>,
     cancels: Arc<CancelRegistry>,
     turnstile: Turnstile,
@@ -124,7 +128,8 @@ impl Server {
             listeners,
             max_connections: options.max_connections,
             password: options.password.clone(),
-            turnstile: Turnstile::new(cancels.clone(), workers.clone()),
+            tls: options.tls.clone(),
+            turnstile: Turnstile::new(cancels.clone(), workers.clone(), options.tls.clone()),
             workers,
             cancels,
             stage: Mutex::new(Stage::Starting),
@@ -169,6 +174,7 @@ impl Server {
             idle: IdleConnections::start(front.workers.clone())?,
             sessions: Sessions::at_most(front.max_connections),
             password: front.password.clone(),
+            tls: front.tls.clone(),
         });
         let mut stage = front.stage.lock();
         if matches!(*stage, Stage::Starting) {

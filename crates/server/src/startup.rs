@@ -1,9 +1,12 @@
-//! The first bytes of a connection: encryption is declined, cancel requests are served, sessions start.
+//! The first bytes of a connection: encryption begins or is declined, cancel requests are served, sessions start.
 
 use crate::cancel::{CancelEntry, CancelRegistry};
+use crate::encryption::{Encryption, HANDSHAKE_RECORD};
 use crate::frontend::utf8;
+use crate::tls::Tls;
 use crate::wire::{Failure, Served, Wire};
 use ankerdb_base::{Error, SqlState};
+use ankerdb_socket::Stream;
 use ankerdb_sql::SERVER_VERSION;
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
@@ -24,37 +27,48 @@ const GSS_REQUEST: u32 = 80_877_104;
 const PROTOCOL_3_0: u32 = 3 << 16;
 /// The answer that declines encryption: a single byte.
 const DECLINED: &[u8] = b"N";
+const ACCEPTED: &[u8] = b"S";
 
 /// Reads until the client starts a session, and returns the parameters that it asks for; `None` if it only cancels
 /// one.
 pub(crate) fn negotiate(
     wire: &mut Wire,
     cancels: &CancelRegistry,
+    tls: Option<&Tls>,
 ) -> Served<Option<HashMap<String, String>>> {
     let until = Instant::now() + STARTUP_TIMEOUT;
     let mut impatient = || if Instant::now() < until { Ok(()) } else { Err(Failure::Gone) };
     wire.set_patience(Some(STARTUP_TIMEOUT))?;
+    // Within the machine there is none, as in PostgreSQL.
+    let tls = tls.filter(|_| !is_local(wire));
+    if let Some(tls) = tls
+        && wire.peek_first(&mut impatient)? == HANDSHAKE_RECORD
+    {
+        encrypt_at_once(wire, tls, until)?;
+    }
     loop {
         let packet = read_packet(wire, &mut impatient)?;
         let (code, body) = packet.split_first_chunk::<4>().expect("at least four bytes were read");
-        match u32::from_be_bytes(*code) {
-            SSL_REQUEST | GSS_REQUEST => {
+        let is_encrypted = wire.encryption().is_some();
+        match (u32::from_be_bytes(*code), tls) {
+            (SSL_REQUEST, Some(tls)) if !is_encrypted => encrypt(wire, tls, until)?,
+            (SSL_REQUEST | GSS_REQUEST, _) if !is_encrypted => {
                 wire.output.extend_from_slice(DECLINED);
                 wire.flush()?;
             }
-            CANCEL_REQUEST => {
+            (CANCEL_REQUEST, _) => {
                 if let Ok([process, secret]) = <[[u8; 4]; 2]>::try_from(body.as_chunks().0) {
                     cancels.cancel(i32::from_be_bytes(process), i32::from_be_bytes(secret));
                 }
                 return Ok(None);
             }
-            version if version >> 16 == 3 => {
+            (version, _) if version >> 16 == 3 => {
                 let parameters = parse_parameters(body).map_err(Failure::Fatal)?;
                 negotiate_version(wire, version, &parameters)?;
                 wire.set_patience(None)?;
                 return Ok(Some(parameters));
             }
-            version => {
+            (version, _) => {
                 let message = format!(
                     "unsupported frontend protocol {}.{}: server supports 3.0 to 3.0",
                     version >> 16,
@@ -64,6 +78,54 @@ pub(crate) fn negotiate(
             }
         }
     }
+}
+
+fn is_local(wire: &Wire) -> bool {
+    matches!(wire.stream(), Stream::Unix(_))
+}
+
+/// Begins with encryption that a client has asked for.
+fn encrypt(wire: &mut Wire, tls: &Tls, until: Instant) -> Served {
+    if wire.has_input() {
+        // Somebody on the way may have added it, so that it is taken for the client's own (CVE-2021-23222).
+        let error = Error::new(SqlState::ProtocolViolation, "received unencrypted data after SSL request");
+        return Err(Failure::Fatal(error.with_detail(
+            "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.",
+        )));
+    }
+    wire.encrypt(tls.credentials(), ACCEPTED, until)
+}
+
+/// Begins with encryption where a client has not asked first, as those of PostgreSQL 17 may do. They have to name the protocol, so that
+/// a connection that was meant for another server is not taken for one of theirs.
+fn encrypt_at_once(wire: &mut Wire, tls: &Tls, until: Instant) -> Served {
+    wire.encrypt(tls.credentials(), &[], until)?;
+    match wire.encryption().is_some_and(Encryption::has_named_protocol) {
+        true => Ok(()),
+        false => Err(fatal(
+            SqlState::ProtocolViolation,
+            "received direct SSL connection request without ALPN protocol negotiation extension",
+        )),
+    }
+}
+
+/// Refuses a client that comes without encryption where it is required, in PostgreSQL's words for that.
+pub(crate) fn check_encryption(
+    wire: &Wire,
+    tls: Option<&Tls>,
+    parameters: &HashMap<String, String>,
+) -> Served {
+    let user = user(parameters)?;
+    if wire.encryption().is_some() || is_local(wire) || !tls.is_some_and(Tls::is_required) {
+        return Ok(());
+    }
+    let host = wire.stream().peer_address().ok_or(Failure::Gone)?.ip();
+    let database = database(parameters, user);
+    let message = format!(
+        "pg_hba.conf rejects connection for host \"{host}\", user \"{user}\", database \"{database}\", no encryption"
+    );
+    let error = Error::new(SqlState::InvalidAuthorizationSpecification, message);
+    Err(Failure::Fatal(error.with_hint("The server requires TLS: connect with sslmode=require or stronger.")))
 }
 
 fn fatal(state: SqlState, message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
@@ -117,10 +179,15 @@ pub(crate) fn user(parameters: &HashMap<String, String>) -> Served<&String> {
     })
 }
 
+/// The database that the client asks for: the one with its user's name if it names none.
+fn database<'p>(parameters: &'p HashMap<String, String>, user: &'p String) -> &'p String {
+    parameters.get("database").filter(|name| !name.is_empty()).unwrap_or(user)
+}
+
 /// Checks what the client asks for: there is one database, and one encoding.
 pub(crate) fn check(parameters: &HashMap<String, String>) -> Served {
     let user = user(parameters)?;
-    let database = parameters.get("database").filter(|name| !name.is_empty()).unwrap_or(user);
+    let database = database(parameters, user);
     if database != DATABASE {
         return Err(fatal(SqlState::InvalidCatalogName, format!("database \"{database}\" does not exist")));
     }

@@ -10,7 +10,6 @@ use ankerdb_base::{Error, SqlState};
 use ankerdb_sql::{CopyIn, CopyOut, Lines, SourceFile, TargetFile};
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
-use std::io::Write;
 use std::time::Duration;
 
 /// Formats, for the whole and for each column.
@@ -180,10 +179,7 @@ impl Connection {
         let columns = copy.column_count();
         self.wire.send(&CopyOutResponse::new(TEXT as i8, columns as i16, vec![TEXT; columns]))?;
         let mut writer = self.wire.writer()?;
-        let write = |lines: Lines| {
-            let framed = lines.framed(put_data_header)?;
-            writer.write_all(&framed).map_err(|_| Failure::Gone)
-        };
+        let write = |lines: Lines| writer.write_all(&lines.framed(put_data_header)?);
         written_beside("copy-out", write, |write| {
             while let Some(lines) = guard(|| copy.next_lines(DATA_HEADER_BYTES))? {
                 write(lines)?;

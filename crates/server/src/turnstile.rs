@@ -4,6 +4,7 @@ use crate::cancel::CancelRegistry;
 use crate::connection::{farewell, turn_away};
 use crate::connections::{ConnectionPlace, Connections};
 use crate::startup;
+use crate::tls::Tls;
 use crate::wire::{Failure, Wire};
 use crate::workers::{Work, Workers};
 use ankerdb_base::{Error, SqlState};
@@ -35,11 +36,12 @@ pub(crate) struct Turnstile {
     connections: Arc<Connections>,
     cancels: Arc<CancelRegistry>,
     workers: Arc<Workers>,
+    tls: Option<Tls>,
 }
 
 impl Turnstile {
-    pub(crate) fn new(cancels: Arc<CancelRegistry>, workers: Arc<Workers>) -> Turnstile {
-        Turnstile { connections: Arc::default(), cancels, workers }
+    pub(crate) fn new(cancels: Arc<CancelRegistry>, workers: Arc<Workers>, tls: Option<Tls>) -> Turnstile {
+        Turnstile { connections: Arc::default(), cancels, workers, tls }
     }
 
     /// Tells a newcomer why it is not let in, once it has asked for a session. Cancel requests are served.
@@ -49,7 +51,8 @@ impl Turnstile {
             return turn_away(stream, &self.connections, why.error());
         };
         let (connections, cancels) = (self.connections.clone(), self.cancels.clone());
-        self.workers.serve(Box::new(Newcomer { stream, connections, cancels, why, _place: place }));
+        let tls = self.tls.clone();
+        self.workers.serve(Box::new(Newcomer { stream, connections, cancels, tls, why, _place: place }));
     }
 
     /// Cuts off those who have not said yet what they want.
@@ -62,6 +65,7 @@ struct Newcomer {
     stream: Arc<Stream>,
     connections: Arc<Connections>,
     cancels: Arc<CancelRegistry>,
+    tls: Option<Tls>,
     why: Closed,
     _place: ConnectionPlace,
 }
@@ -69,7 +73,7 @@ struct Newcomer {
 impl Work for Newcomer {
     fn run(self: Box<Self>) {
         let mut wire = Wire::new(self.stream.clone(), self.connections.clone());
-        let parameters = match startup::negotiate(&mut wire, &self.cancels) {
+        let parameters = match startup::negotiate(&mut wire, &self.cancels, self.tls.as_ref()) {
             Ok(Some(parameters)) => parameters,
             Ok(None) => return,
             Err(failure) => return farewell(&mut wire, failure),

@@ -8,17 +8,19 @@
 //! read has run out of patience ([`Wire::set_patience`]).
 
 use crate::connections::Connections;
+use crate::encryption::Encryption;
 use crate::frontend::{Frame, HEADER_BYTES, header};
 use crate::polling::Polling;
+use crate::tls::Credentials;
 use ankerdb_base::{Error, SqlState};
 use ankerdb_socket::{Bell, Stream, Woken, receive_now};
 use ankerdb_sql::{Claim, MemoryLimit, Notice};
 use bytes::BytesMut;
 use pgwire::messages::Message;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Output past this size is written before more is produced.
 const FLUSH_BYTES: usize = 64 * 1024;
@@ -57,6 +59,8 @@ pub(crate) type Served<T = ()> = Result<T, Failure>;
 pub(crate) struct Wire {
     stream: Arc<Stream>,
     connections: Arc<Connections>,
+    /// Once the client has asked for it.
+    encryption: Option<Box<Encryption>>,
     /// What has been read lies from `start` to `end`.
     input: Box<[u8]>,
     start: usize,
@@ -78,6 +82,7 @@ impl Wire {
         Wire {
             stream,
             connections,
+            encryption: None,
             input: room(),
             start: 0,
             end: 0,
@@ -85,6 +90,34 @@ impl Wire {
             memory_limit: MemoryLimit::NONE,
             output: BytesMut::new(),
         }
+    }
+
+    /// Answers a client that wants its connection encrypted with `accepted`, and agrees with it on keys. What was read and not taken is the
+    /// beginning of that.
+    pub(crate) fn encrypt(
+        &mut self,
+        credentials: Arc<Credentials>,
+        accepted: &[u8],
+        until: Instant,
+    ) -> Served {
+        self.output.extend_from_slice(accepted);
+        self.flush()?;
+        let sent = &self.input[self.start..self.end];
+        // A client that sends something else is told so by TLS itself.
+        let agreed = Encryption::agree(credentials, &self.stream, sent, until).map_err(|_| Failure::Gone)?;
+        (self.start, self.end) = (0, 0);
+        self.encryption = Some(Box::new(agreed));
+        Ok(())
+    }
+
+    /// What the connection is encrypted with, if it is.
+    pub(crate) fn encryption(&self) -> Option<&Encryption> {
+        self.encryption.as_deref()
+    }
+
+    /// The socket.
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
     }
 
     /// From here on large messages are refused past this limit.
@@ -184,9 +217,18 @@ impl Wire {
         Ok(taken)
     }
 
+    /// The first byte that is not taken yet.
+    pub(crate) fn peek_first(&mut self, impatient: &mut dyn FnMut() -> Served) -> Served<u8> {
+        while self.start == self.end {
+            impatient()?;
+            self.fill(impatient)?;
+        }
+        Ok(self.input[self.start])
+    }
+
     /// Whether anything was read that was not taken.
     pub(crate) fn has_input(&self) -> bool {
-        self.start < self.end
+        self.start < self.end || self.encryption.as_ref().is_some_and(|encryption| encryption.has_waiting())
     }
 
     /// Reads what arrives within a moment, if nothing is left of what was read before. How a stream has ended is for the next read to
@@ -195,7 +237,8 @@ impl Wire {
         if self.has_input() || self.input.is_empty() {
             return;
         }
-        let read = polling.poll(|| match receive_now(&*self.stream, &mut self.input) {
+        let (stream, encryption) = (&*self.stream, &mut self.encryption);
+        let read = polling.poll(|| match read_now(stream, encryption, &mut self.input) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => None,
             received => Some(received.unwrap_or(0)),
         });
@@ -216,7 +259,7 @@ impl Wire {
             })
         } else {
             (self.start, self.end) = (0, 0);
-            match receive_now(&*self.stream, &mut self.input) {
+            match read_now(&self.stream, &mut self.encryption, &mut self.input) {
                 Ok(0) => Err(self.end_of_stream()),
                 Ok(read) => {
                     self.end = read;
@@ -228,7 +271,8 @@ impl Wire {
                 }
             }
         };
-        if is_silent { Ok(false) } else { filled.map(|()| true) }
+        // Of an encrypted connection, some bytes may have come and no whole record.
+        if is_silent { Ok(false) } else { filled.map(|()| self.has_input()) }
     }
 
     /// Gives memory back that messages need, for a while without any.
@@ -241,6 +285,7 @@ impl Wire {
 
     /// Waits until the client has sent something or the bell is rung.
     pub(crate) fn wait_beside(&self, bell: &Bell) -> Served<Woken> {
+        debug_assert!(!self.has_input(), "it is not in the socket, where it would be waited for");
         bell.wait_beside(&*self.stream).map_err(|_| Failure::Gone)
     }
 
@@ -249,14 +294,14 @@ impl Wire {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             // An error here comes up again at the next read.
-            if let Ok(read) = receive_now(&*self.stream, &mut self.input) {
+            if let Ok(read) = read_now(&self.stream, &mut self.encryption, &mut self.input) {
                 self.end = read;
             }
         }
         self.input[self.start..self.end].first().copied()
     }
 
-    /// Reads what has arrived, at least one byte, behind what was read but not taken.
+    /// Reads what has arrived, behind what was read but not taken; as much as [`receive_into`](Self::receive_into) does.
     fn fill(&mut self, impatient: &mut dyn FnMut() -> Served) -> Served {
         self.input.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -267,14 +312,21 @@ impl Wire {
         Ok(())
     }
 
-    /// Waits for bytes; at least one.
-    fn receive_into(&self, buffer: &mut [u8], impatient: &mut dyn FnMut() -> Served) -> Served<usize> {
+    /// Waits for bytes. At least one, or none if the client has sent a part of an encrypted record.
+    fn receive_into(&mut self, buffer: &mut [u8], impatient: &mut dyn FnMut() -> Served) -> Served<usize> {
         loop {
-            match (&*self.stream).read(buffer) {
+            let read = match &mut self.encryption {
+                None => (&*self.stream).read(buffer),
+                Some(encryption) => {
+                    encryption.receive(&self.stream, buffer, |room| (&*self.stream).read(room))
+                }
+            };
+            match read {
                 Ok(0) => return Err(self.end_of_stream()),
                 Ok(read) => return Ok(read),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock | ErrorKind::TimedOut => impatient()?,
+                    ErrorKind::Interrupted if self.encryption.is_some() => return Ok(0),
                     ErrorKind::Interrupted => {}
                     _ => return Err(Failure::Gone),
                 },
@@ -323,20 +375,65 @@ impl Wire {
         if self.output.len() >= FLUSH_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// What writes behind all output so far, for a thread beside this one.
-    pub(crate) fn writer(&mut self) -> Served<&Stream> {
+    /// What writes behind all output so far, for a thread beside this one; only one of them reads or writes meanwhile.
+    pub(crate) fn writer(&mut self) -> Served<Writer<'_>> {
         self.flush()?;
-        Ok(&*self.stream)
+        Ok(Writer { stream: &self.stream, encryption: &mut self.encryption })
     }
 
     /// Writes all output.
     pub(crate) fn flush(&mut self) -> Served {
-        (&*self.stream).write_all(&self.output).map_err(|_| Failure::Gone)?;
+        write_all(&self.stream, &mut self.encryption, &self.output).map_err(|_| Failure::Gone)?;
         self.output.clear();
         if self.output.capacity() > KEPT_BYTES {
             self.output = BytesMut::new();
         }
         Ok(())
+    }
+}
+
+/// A client with TLS is told where its stream ends, or it would have to take it for cut off.
+impl Drop for Wire {
+    fn drop(&mut self) {
+        if let Some(encryption) = &mut self.encryption {
+            encryption.end(&self.stream);
+        }
+    }
+}
+
+/// Reads what has arrived, without waiting for more. 0 at the end of the stream.
+fn read_now(
+    stream: &Stream,
+    encryption: &mut Option<Box<Encryption>>,
+    buffer: &mut [u8],
+) -> io::Result<usize> {
+    match encryption {
+        None => receive_now(stream, buffer),
+        Some(encryption) => loop {
+            match encryption.receive(stream, buffer, |room| receive_now(stream, room)) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                received => return received,
+            }
+        },
+    }
+}
+
+fn write_all(mut stream: &Stream, encryption: &mut Option<Box<Encryption>>, bytes: &[u8]) -> io::Result<()> {
+    match encryption {
+        None => stream.write_all(bytes),
+        Some(encryption) => encryption.write_all(stream, bytes),
+    }
+}
+
+/// Writes to a connection past its output.
+pub(crate) struct Writer<'w> {
+    stream: &'w Stream,
+    encryption: &'w mut Option<Box<Encryption>>,
+}
+
+impl Writer<'_> {
+    pub(crate) fn write_all(&mut self, bytes: &[u8]) -> Served {
+        write_all(self.stream, self.encryption, bytes).map_err(|_| Failure::Gone)
     }
 }
 

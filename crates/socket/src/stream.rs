@@ -1,7 +1,7 @@
 //! A connection, over TCP or within the machine, and what accepts it.
 
 use crate::checked;
-use std::io::{Read, Result, Write};
+use std::io::{IoSlice, Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -93,6 +93,13 @@ impl Write for &Stream {
         }
     }
 
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&*stream).write_vectored(pieces),
+            Stream::Unix(stream) => (&*stream).write_vectored(pieces),
+        }
+    }
+
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
@@ -172,7 +179,8 @@ mod tests {
                 server.shutdown(Shutdown::Read).unwrap();
                 assert_eq!(reading.join().unwrap(), 0);
             });
-            (&server).write_all(b"why").unwrap();
+            let why = [IoSlice::new(b"w"), IoSlice::new(b"hy")];
+            assert_eq!((&server).write_vectored(&why).unwrap(), 3);
             (&client).read_exact(&mut read).unwrap();
             assert_eq!(&read, b"why", "the other direction goes on");
             path.map(std::fs::remove_file).transpose().unwrap();

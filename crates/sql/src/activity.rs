@@ -49,6 +49,19 @@ pub struct Peer {
     pub client: Option<SocketAddr>,
     /// The server's address that the client has connected to.
     pub server: Option<SocketAddr>,
+    /// What the connection is encrypted with, if it is.
+    pub cipher: Option<Cipher>,
+}
+
+/// What a connection is encrypted with, in OpenSSL's names, which PostgreSQL shows.
+#[derive(Clone, Debug)]
+pub struct Cipher {
+    /// The version of TLS, such as `TLSv1.3`.
+    pub version: &'static str,
+    /// The name, such as `TLS_AES_256_GCM_SHA384`.
+    pub name: String,
+    /// Bits of the key.
+    pub bits: u16,
 }
 
 /// A session's place in its server.

@@ -85,7 +85,7 @@ mod window_frames;
 mod words;
 mod written_forms;
 
-pub use activity::{Backends, Peer};
+pub use activity::{Backends, Cipher, Peer};
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
 pub use channels::{Doorbell, Notification};
 pub use copy::{CopyIn, CopyOut, Lines, Pieces, SourceFile, TargetFile};

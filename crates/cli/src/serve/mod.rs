@@ -2,7 +2,9 @@
 
 mod herald;
 mod password;
+mod secret;
 mod service_manager;
+mod tls;
 
 use crate::engine::EngineOption;
 use crate::{at_least_one, invalid};
@@ -16,6 +18,7 @@ use herald::Herald;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use tls::TlsFiles;
 
 /// The share of memory that analytical queries together may use for hash tables, sorts and so on is 1 / this.
 const QUERY_MEMORY_SHARE: u64 = 4;
@@ -33,6 +36,16 @@ pub(crate) struct ServeOptions {
     /// for its owner alone. By default everybody who reaches the server may connect
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// File with the server's certificate in PEM, and those that lead from it to an authority: clients may then ask for TLS. By default
+    /// there is none
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// File with the certificate's private key in PEM; readable for its owner alone. SIGHUP has both files read again
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Refuse clients that come over the network without TLS
+    #[arg(long, requires = "tls_certificate")]
+    tls_required: bool,
     /// Threads that run analytical queries
     #[arg(long, value_name = "N", default_value_t = default_threads())]
     olap_threads: usize,
@@ -106,11 +119,13 @@ fn folder(option: &str, given: Option<&Path>) -> Result<Option<PathBuf>> {
 pub(crate) fn run(options: &ServeOptions) -> Result<()> {
     at_least_one("--olap-threads", options.olap_threads)?;
     at_least_one("--max-connections", options.max_connections)?;
+    let tls = TlsFiles::read(options)?;
     let server_options = ServerOptions {
         listen: resolve(&options.listen)?,
         socket_folder: options.socket_folder()?,
         max_connections: options.max_connections,
         password: options.password_file.as_deref().map(password::read).transpose()?,
+        tls: tls.as_ref().map(TlsFiles::tls),
     };
     if let Some(warning) = password::warning(server_options.listen, server_options.password.as_ref()) {
         eprintln!("ankerdb: {warning}");
@@ -122,6 +137,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<()> {
         data_dir: options.data_dir()?,
         recover_to_last_valid: options.recover_to_last_valid,
         copy_folder: options.copy_folder()?,
+        tls,
         herald: Herald::start(),
         database: OnceLock::new(),
     };
@@ -143,6 +159,7 @@ struct Keeper {
     data_dir: Option<PathBuf>,
     recover_to_last_valid: bool,
     copy_folder: Option<PathBuf>,
+    tls: Option<TlsFiles>,
     herald: Arc<Herald>,
     database: OnceLock<Database>,
 }
@@ -165,6 +182,10 @@ impl DatabaseOwner for Keeper {
         };
         let socket = socket.map_or_else(String::new, |path| format!(" and {}", path.display()));
         self.herald.ready(&format!("ankerdb is ready on {address}{socket} ({kept})"));
+    }
+
+    fn renew(&self) {
+        self.tls.iter().for_each(TlsFiles::renew);
     }
 
     fn stopping(&self) {

@@ -1,26 +1,17 @@
 //! The file with the server's password.
 
-use crate::invalid;
+use super::secret;
 use ankerdb_engine::Result;
 use ankerdb_server::Password;
-use std::fmt::Display;
-use std::fs::File;
-use std::io::Read;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The password that the file's first line is, or is a verifier of.
 pub(super) fn read(path: &Path) -> Result<Password> {
-    let wrong = |why: &dyn Display| invalid(format!("--password-file \"{}\": {why}", path.display()));
-    let mut file = File::open(path).map_err(|error| wrong(&error))?;
-    let about = file.metadata().map_err(|error| wrong(&error))?;
-    if about.permissions().mode() & 0o077 != 0 {
-        return Err(wrong(&"others may read it; chmod 600"));
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error| wrong(&error))?;
-    Password::new(text.lines().next().unwrap_or_default()).map_err(|error| wrong(&error.message()))
+    let text = secret::read("--password-file", path)?;
+    let text = String::from_utf8(text).map_err(|error| secret::wrong("--password-file", path, &error))?;
+    let password = Password::new(text.lines().next().unwrap_or_default());
+    password.map_err(|error| secret::wrong("--password-file", path, &error.message()))
 }
 
 /// What to say of a server that others reach and that asks for none.

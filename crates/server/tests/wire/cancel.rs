@@ -45,7 +45,7 @@ fn a_running_query_is_canceled() {
     cancel(&server, client.process + 1, client.secret);
     client.stream.set_read_timeout(Some(UNDER_WAY)).unwrap();
     let mut byte = [0];
-    let quiet = std::io::Read::read(&mut &client.stream, &mut byte);
+    let quiet = client.read_exact(&mut byte);
     assert!(quiet.is_err(), "the query ended without a valid cancel request");
     client.stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     cancel(&server, client.process, client.secret);

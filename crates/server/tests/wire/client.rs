@@ -1,10 +1,12 @@
 //! A client that shows every byte: these tests are about what drivers hide (status bytes, order of messages,
 //! malformed messages).
 
+use crate::certificates;
 use crate::server::TestServer;
 use ankerdb_socket::Stream;
+use rustls::ClientConnection;
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{Read, Result as IoResult, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -95,6 +97,7 @@ impl Reply {
 /// A connection.
 pub(crate) struct Client {
     pub stream: Stream,
+    pub encryption: Option<Box<ClientConnection>>,
     pub parameters: HashMap<String, String>,
     pub process: i32,
     pub secret: i32,
@@ -176,6 +179,8 @@ pub(crate) fn startup(version: u32, parameters: &[(&str, &str)]) -> Vec<u8> {
 }
 
 pub(crate) const VERSION_3_0: u32 = 3 << 16;
+/// The packet that asks for encryption.
+pub(crate) const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// A connection over TCP that has said nothing yet.
 pub(crate) fn raw(address: SocketAddr) -> Client {
@@ -191,17 +196,43 @@ impl Client {
             Stream::Unix(stream) => stream.set_write_timeout(Some(TIMEOUT)).unwrap(),
         }
         stream.send_at_once().unwrap();
-        Client { stream, parameters: HashMap::new(), process: 0, secret: 0 }
+        Client { stream, encryption: None, parameters: HashMap::new(), process: 0, secret: 0 }
     }
 
-    /// A session. A server's clients come over TCP and through its file in turn.
+    /// A connection over TLS that has said nothing yet, to a server with the certificate that tests share.
+    pub(crate) fn encrypted(address: SocketAddr) -> Client {
+        let mut client = raw(address);
+        client.ask_for_encryption();
+        client.encryption = Some(Box::new(certificates::shared().client(&[])));
+        client.shake_hands().unwrap();
+        client
+    }
+
+    /// Asks for encryption, which the server has to have.
+    pub(crate) fn ask_for_encryption(&mut self) {
+        self.send(&SSL_REQUEST);
+        let mut answer = [0];
+        self.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, *b"S");
+    }
+
+    /// Agrees on keys.
+    pub(crate) fn shake_hands(&mut self) -> IoResult<()> {
+        let encryption = self.encryption.as_mut().unwrap();
+        while encryption.is_handshaking() {
+            encryption.complete_io(&mut &self.stream)?;
+        }
+        Ok(())
+    }
+
+    /// A session. A server's clients come over TCP, through its file and encrypted in turn.
     pub(crate) fn connect(server: &TestServer) -> Client {
         Client::try_connect(server).unwrap()
     }
 
     /// A session, or the server's refusal.
     pub(crate) fn try_connect(server: &TestServer) -> Result<Client, Box<Reported>> {
-        let mut client = Client::over(server.stream());
+        let mut client = server.client();
         client.send(&startup(VERSION_3_0, &[("user", "tester"), ("database", "ankerdb")]));
         client.greeted()?;
         Ok(client)
@@ -232,7 +263,19 @@ impl Client {
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        (&self.stream).write_all(bytes).unwrap();
+        match &mut self.encryption {
+            None => (&self.stream).write_all(bytes).unwrap(),
+            Some(encryption) => {
+                rustls::Stream::new(&mut **encryption, &mut &self.stream).write_all(bytes).unwrap();
+            }
+        }
+    }
+
+    pub(crate) fn read_exact(&mut self, buffer: &mut [u8]) -> IoResult<()> {
+        match &mut self.encryption {
+            None => (&self.stream).read_exact(buffer),
+            Some(encryption) => rustls::Stream::new(&mut **encryption, &mut &self.stream).read_exact(buffer),
+        }
     }
 
     /// The next message. Panics if the server closes the connection.
@@ -243,7 +286,7 @@ impl Client {
     /// The next message; `None` if the server closed the connection.
     pub(crate) fn try_receive(&mut self) -> Option<Received> {
         let mut header = [0; 5];
-        match (&self.stream).read_exact(&mut header) {
+        match self.read_exact(&mut header) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return None,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
@@ -251,7 +294,7 @@ impl Client {
         }
         let length = u32::from_be_bytes(header[1..].try_into().unwrap()) as usize;
         let mut body = vec![0; length - 4];
-        (&self.stream).read_exact(&mut body).unwrap();
+        self.read_exact(&mut body).unwrap();
         Some(Received { kind: header[0], body })
     }
 

@@ -3,6 +3,7 @@
 mod activity;
 mod arrays;
 mod cancel;
+mod certificates;
 mod client;
 mod copy;
 mod copy_errors;
@@ -33,4 +34,6 @@ mod session;
 mod stages;
 mod startup;
 mod table_locks;
+mod tls;
+mod tls_psql;
 mod unix_socket;

@@ -143,7 +143,7 @@ fn names_and_counts_that_do_not_exist() {
 
 #[test]
 fn a_startup_in_pieces_behind_declined_encryption() {
-    let server = TestServer::start();
+    let server = TestServer::without_tls();
     let mut client = raw(server.address);
     for code in [80_877_103u32, 80_877_104] {
         client.send(&[8u32.to_be_bytes(), code.to_be_bytes()].concat());

@@ -16,7 +16,14 @@ const CANCEL_REQUEST: u32 = 80_877_102;
 
 fn bound() -> Server {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    Server::bind(&ServerOptions { listen, socket_folder: None, max_connections: 3, password: None }).unwrap()
+    Server::bind(&ServerOptions {
+        listen,
+        socket_folder: None,
+        max_connections: 3,
+        password: None,
+        tls: None,
+    })
+    .unwrap()
 }
 
 fn engine() -> SqlEngine {

@@ -265,10 +265,17 @@ pub(super) fn databases(catalog: &SystemCatalog) -> Rows {
     vec![row]
 }
 
-/// No connection is encrypted.
-pub(super) fn without_tls(catalog: &SystemCatalog) -> Rows {
+/// Which connections are encrypted. Clients have no certificates.
+pub(super) fn encryption(catalog: &SystemCatalog) -> Rows {
     let all = catalog.live.activities.all();
-    all.iter().map(|session| row![session.number(), false, NULL, NULL, NULL, NULL, NULL, NULL]).collect()
+    let row = |session: &Arc<Activity>| {
+        let cipher = session.joined().and_then(|joined| joined.peer.cipher.as_ref());
+        let version = cipher.map_or(NULL, |cipher| Datum::from(cipher.version));
+        let name = cipher.map_or(NULL, |cipher| Datum::from(cipher.name.as_str()));
+        let bits = cipher.map_or(NULL, |cipher| Datum::Integer(i64::from(cipher.bits)));
+        row![session.number(), cipher.is_some(), version, name, bits, NULL, NULL, NULL]
+    };
+    all.iter().map(row).collect()
 }
 
 pub(super) fn without_gssapi(catalog: &SystemCatalog) -> Rows {

@@ -108,7 +108,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         is_view: true,
         columns: "pid int4, ssl bool, version text, cipher text, bits int4, client_dn text, client_serial numeric, \
          issuer_dn text",
-        rows: live::without_tls,
+        rows: live::encryption,
     },
     Definition {
         name: "pg_timezone_names",
