@@ -93,9 +93,7 @@ impl Storage {
             if is_string {
                 let (is_text, strings) = (fits_text(data_type), strings(cells, &rows)?);
                 let change = change.filter(|change| change.is_wanted(column));
-                let other = change.map(|change| move |bytes: &[u8]| change.bytes(column, bytes));
-                let other = other.as_ref().map(|other| other as &dyn Fn(&[u8]) -> Option<Vec<u8>>);
-                block.restore_strings(column, &strings, is_text, other, pin)?;
+                block.restore_strings(column, &strings, is_text, change, pin)?;
             } else {
                 block.restore_values(column, cells, &cells.values[..fixed], &rows, pin);
             }

@@ -2,7 +2,7 @@
 
 use super::RowBlock;
 use super::install::raise;
-use crate::block_image::{ImageColumn, PresentRows};
+use crate::block_image::{ChangeBytes, ImageColumn, PresentRows};
 use crate::cell::{Cell, CellLayout};
 use crate::header::Header;
 use crate::restore::misfit;
@@ -148,7 +148,7 @@ impl RowBlock {
         column: usize,
         strings: &[(usize, &[u8])],
         is_text: bool,
-        change: Option<&dyn Fn(&[u8]) -> Option<Vec<u8>>>,
+        change: Option<&dyn ChangeBytes>,
         pin: &Guard,
     ) -> Result<()> {
         let writing = self.columns.begin_write();
@@ -157,7 +157,8 @@ impl RowBlock {
             return Err(misfit("text that is not UTF-8"));
         }
         let Some(change) = change else { return array.restore_strings(strings.iter().copied()) };
-        let changed: Vec<Option<Vec<u8>>> = strings.iter().map(|(_, bytes)| change(bytes)).collect();
+        let changed: Vec<Option<Vec<u8>>> =
+            strings.iter().map(|(_, bytes)| change.bytes(column, bytes)).collect();
         let strings = strings.iter().zip(&changed);
         array.restore_strings(strings.map(|((row, bytes), other)| (*row, other.as_deref().unwrap_or(bytes))))
     }
