@@ -129,10 +129,12 @@ impl Reading<'_> {
         let OpenFile { path, file } = &self.files[&place.file];
         let wrong = |what: &str| damaged(path, place.offset, what);
         let length = usize::try_from(place.bytes).map_err(|_| wrong("the image is too long"))?;
-        bytes.clear();
-        bytes.try_reserve_exact(length).map_err(|_| Error::out_of_memory(length))?;
-        bytes.resize(length, 0);
-        let filled = read_full(&**file, bytes, place.offset).map_err(failed("read", path))?;
+        if bytes.len() < length {
+            bytes.try_reserve_exact(length - bytes.len()).map_err(|_| Error::out_of_memory(length))?;
+            bytes.resize(length, 0);
+        }
+        // What an image before this one has left there is overwritten, or not looked at.
+        let filled = read_full(&**file, &mut bytes[..length], place.offset).map_err(failed("read", path))?;
         let site = Site { database: self.database, file: place.file, offset: place.offset };
         let header = ImageHeader::decode(&bytes[..filled], &site);
         let header = header.ok_or_else(|| wrong("there is no image"))?;

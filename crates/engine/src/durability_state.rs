@@ -33,4 +33,9 @@ impl Database {
             log_bytes: log.bytes_written(),
         })
     }
+
+    /// Up to which timestamp commits are visible: one that has returned is among them.
+    pub fn visible(&self) -> Timestamp {
+        self.shared.manager.watermark()
+    }
 }

@@ -15,6 +15,17 @@ impl Database {
         self.shared.manager.wait_until_durable(commit)
     }
 
+    /// Whether everything up to a timestamp that is [visible](Self::visible) is on disk, where the database is kept in a folder. If
+    /// not, it is asked to be soon. Costs a load if it is, a lock if not.
+    ///
+    /// For a program whose threads serve many sessions each: their transactions [do not
+    /// wait](ankerdb_transaction::Transaction::set_waits_for_log), and what they have done is acknowledged when it is on disk.
+    pub fn is_durable(&self, commit: Timestamp) -> bool {
+        let Some(log) = self.shared.manager.log() else { return true };
+        log.ask_for_durable(commit);
+        log.durable() >= commit
+    }
+
     /// What of the log was given up when the database was opened, because it was damaged and that was
     /// [allowed](ankerdb_log::LogOptions::recover_to_last_valid).
     pub fn loss(&self) -> Option<&Loss> {

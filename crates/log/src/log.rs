@@ -201,6 +201,13 @@ impl Log {
         self.shared.pace.wait(commit).map_err(|_| closed())
     }
 
+    /// Asks for everything up to `commit`, which must be visible, to be on disk soon, and does not wait: for a thread that serves many
+    /// sessions, and answers each when [`durable`](Self::durable) has come so far. Costs one load if it has.
+    #[inline]
+    pub fn ask_for_durable(&self, commit: Timestamp) {
+        self.shared.pace.ask(commit);
+    }
+
     /// Flushes what was appended, stops the flusher, closes the files and gives up the folder. To be called when nobody appends any
     /// more; what is appended later is lost.
     ///

@@ -33,6 +33,10 @@
 //! `pace_model` tries all interleavings, and with each of these steps taken out it finds a waiter that is never woken, or one that is
 //! told too early.
 //!
+//! # Asking without waiting
+//! A thread that serves many sessions does not stand still for one of them: it asks ([`Pace::ask`]: W2 and W3), and looks at `durable`
+//! later. What was asked for and is not durable keeps the flusher from sleeping as a waiter does, for the reasons above.
+//!
 //! # A pause
 //! Where few wait, there is no hurry: after a flush the flusher pauses for some milliseconds, so that what is committed meanwhile
 //! goes with one flush and not with hundreds. Where most wait it does not: an append wakes it sooner than the waiter behind it would, by
@@ -73,10 +77,10 @@ pub(crate) struct Pace {
 }
 
 struct Control {
-    /// The largest timestamp that somebody has waited for.
+    /// The largest timestamp that somebody has waited or asked for.
     wanted: u64,
     waiting: usize,
-    /// How often somebody has begun to wait, since that was last asked.
+    /// How often somebody has begun to wait or has asked, since that was last looked at.
     waits: u64,
     is_stopping: bool,
     /// The flusher waits although there may be work.
@@ -86,9 +90,9 @@ struct Control {
 }
 
 impl Control {
-    /// Whether somebody waits for more than is durable.
+    /// Whether somebody waits or has asked for more than is durable. (The waiter for `wanted` leaves when it is durable.)
     fn is_wanted(&self, durable: Timestamp) -> bool {
-        self.waiting > 0 && self.wanted > durable.0
+        self.wanted > durable.0
     }
 }
 
@@ -137,18 +141,30 @@ impl Pace {
         if self.durable() >= commit { Ok(()) } else { self.wait_long(commit) }
     }
 
-    #[cold]
-    fn wait_long(&self, commit: Timestamp) -> Result<(), NotDurable> {
-        let mut control = self.control.lock();
+    /// W2 and W3: asks for everything up to the commit to be durable soon. The commit must be visible.
+    #[inline]
+    pub(crate) fn ask(&self, commit: Timestamp) {
+        if self.durable() < commit {
+            self.want(&mut self.control.lock(), commit);
+        }
+    }
+
+    fn want(&self, control: &mut Control, commit: Timestamp) {
         control.wanted = control.wanted.max(commit.0);
-        control.waiting += 1;
         control.waits += 1;
         if !weakened(ProofStep::WaiterWakes) && self.is_asleep.swap(false, Ordering::AcqRel) {
             self.flusher.notify_one();
         }
         if !weakened(ProofStep::WaiterEndsPause) {
-            self.end_pause(&mut control);
+            self.end_pause(control);
         }
+    }
+
+    #[cold]
+    fn wait_long(&self, commit: Timestamp) -> Result<(), NotDurable> {
+        let mut control = self.control.lock();
+        self.want(&mut control, commit);
+        control.waiting += 1;
         while self.durable() < commit && !control.has_ended {
             wait(&self.waiters, &mut control);
         }

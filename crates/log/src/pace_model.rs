@@ -64,15 +64,14 @@ impl Model {
     }
 
     fn run_flusher(&self) {
-        self.run_flusher_that(false);
+        self.run_flusher_with(|| ());
     }
 
-    fn run_flusher_that(&self, pauses: bool) {
+    /// Does something behind each flush.
+    fn run_flusher_with(&self, behind: impl Fn()) {
         loop {
             self.flush();
-            if pauses {
-                self.pace.pause(Duration::ZERO);
-            }
+            behind();
             let mut has_work = || self.buffers.iter().any(|buffer| !buffer.lock().is_empty());
             if self.pace.rest(None, &mut has_work) == Turn::Stop {
                 break;
@@ -148,10 +147,47 @@ fn reader_and_commit() {
 fn commit_in_a_pause() {
     let model = Arc::new(Model::new(1));
     let flushing = Arc::clone(&model);
-    let flusher = thread::spawn(move || flushing.run_flusher_that(true));
+    let pause = move || flushing.run_flusher_with(|| flushing.pace.pause(Duration::ZERO));
+    let flusher = thread::spawn(pause);
     model.commit(0, 1);
     model.pace.stop();
     flusher.join().unwrap();
+}
+
+/// One commit that is asked for and not waited for. The flusher may have written its record before the watermark passed it.
+fn commit_that_is_asked_for() {
+    let model = Arc::new(Model::new(1));
+    let flushing = Arc::clone(&model);
+    let tell = move || {
+        flushing.run_flusher_with(|| {
+            let _disk = flushing.disk.lock();
+            flushing.written.notify_all();
+        });
+    };
+    let flusher = thread::spawn(tell);
+    model.buffers[0].lock().push(1);
+    model.pace.nudge();
+    model.watermark.store(1, Ordering::Release);
+    model.pace.ask(Timestamp(1));
+    let mut disk = model.disk.lock();
+    while model.pace.durable() < Timestamp(1) {
+        wait(&model.written, &mut disk);
+    }
+    assert_eq!(*disk, [1]);
+    drop(disk);
+    model.pace.stop();
+    flusher.join().unwrap();
+}
+
+#[test]
+fn what_is_asked_for_becomes_durable_though_nobody_waits() {
+    check(3, commit_that_is_asked_for);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn one_who_asks_and_does_not_wake_is_not_heard() {
+    check_without(ProofStep::WaiterWakes, commit_that_is_asked_for);
 }
 
 #[test]

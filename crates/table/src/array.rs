@@ -232,6 +232,31 @@ impl ColumnArray {
         }
     }
 
+    /// Overwrites cells of a column of strings that has never had any, but for its validity bits.
+    ///
+    /// # Errors
+    /// Those of [`place`](Self::place).
+    pub(crate) fn restore_strings<'a>(
+        &self,
+        strings: impl Iterator<Item = (usize, &'a [u8])> + Clone,
+    ) -> Result<()> {
+        let heap = self.heap.as_ref().expect("only view columns hold views");
+        let lengths = strings.clone().map(|(_, bytes)| bytes.len());
+        let long_bytes = lengths.filter(|length| *length > INLINE_BYTES).sum();
+        heap.expect(heap.used_bytes() + long_bytes);
+        let mut filling = heap.filling(long_bytes);
+        for (row, bytes) in strings {
+            let view = if bytes.len() <= INLINE_BYTES {
+                inline_view(bytes)
+            } else {
+                let (chunk, offset) = filling.append(bytes)?;
+                outline_view(bytes, chunk, offset)
+            };
+            self.store_wide(row, view);
+        }
+        Ok(())
+    }
+
     /// Writes a cell as [`store`](Self::store) does, to an array that no other code can reach, where no instruction has to
     /// be atomic.
     #[inline]
@@ -319,10 +344,15 @@ impl ColumnArray {
 
 /// Overwrites the first words; a part of a word is filled up with zeros.
 fn restore_words(area: &Area, bytes: &[u8]) {
-    for (word, bytes) in area.words(bytes.len().div_ceil(8)).iter().zip(bytes.chunks(8)) {
+    let words = area.words(bytes.len().div_ceil(8));
+    let (whole, rest) = bytes.as_chunks();
+    for (word, bytes) in words.iter().zip(whole) {
+        word.store(u64::from_le_bytes(*bytes), Relaxed);
+    }
+    if !rest.is_empty() {
         let mut filled = [0; 8];
-        filled[..bytes.len()].copy_from_slice(bytes);
-        word.store(u64::from_le_bytes(filled), Relaxed);
+        filled[..rest.len()].copy_from_slice(rest);
+        words[whole.len()].store(u64::from_le_bytes(filled), Relaxed);
     }
 }
 

@@ -38,6 +38,13 @@ impl Bitmap {
         }
     }
 
+    /// Sets the bits of the first words that are set in these, 8 bytes a word. For one thread at a time.
+    pub fn set_words(&self, bits: &[u8]) {
+        for (word, bits) in self.words.iter().zip(bits.as_chunks().0) {
+            word.store(word.load(Ordering::Relaxed) | u64::from_le_bytes(*bits), Ordering::Relaxed);
+        }
+    }
+
     /// Clears a bit.
     pub fn clear(&self, row: usize) {
         self.words[row / 64].fetch_and(!(1u64 << (row % 64)), Ordering::Relaxed);
@@ -91,6 +98,14 @@ pub fn ones_of(mut word: u64) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_added() {
+        let bitmap = Bitmap::default();
+        bitmap.set(3);
+        bitmap.set_words(&[1, 0, 0, 0, 0, 0, 0, 128, 2, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(bitmap.rows().eq([0, 3, 63, 65]));
+    }
 
     #[test]
     fn ranges_are_set_bit_by_bit() {

@@ -1,5 +1,6 @@
 //! A block as it was copied at one timestamp, and putting it back into a table.
 
+use crate::bitmap::ones_of;
 use crate::cell::CellLayout;
 use crate::restore::{fits_text, misfit};
 use crate::storage::Storage;
@@ -74,6 +75,9 @@ impl Storage {
             return Err(misfit("an image of another block"));
         }
         let rows = PresentRows::of(image.exists, image.rows);
+        if image.exists.iter().map(|byte| byte.count_ones() as usize).sum::<usize>() != rows.0.len() {
+            return Err(misfit("an image with rows behind its last slot"));
+        }
         let block = self.block(image.number);
         for (column, cells) in image.columns.iter().enumerate() {
             let (data_type, nullable) = self.types()[column];
@@ -89,13 +93,12 @@ impl Storage {
             if is_string {
                 let (is_text, strings) = (fits_text(data_type), strings(cells, &rows)?);
                 let change = change.filter(|change| change.is_wanted(column));
-                let other = |bytes: &[u8]| change.and_then(|change| change.bytes(column, bytes));
-                block.restore_strings(column, &strings, is_text, &other, pin)?;
+                block.restore_strings(column, &strings, is_text, change, pin)?;
             } else {
                 block.restore_values(column, cells, &cells.values[..fixed], &rows, pin);
             }
         }
-        block.restore_rows(&rows.0, image.timestamp);
+        block.restore_rows(image.exists, &rows.0, image.timestamp);
         Ok(())
     }
 }
@@ -105,7 +108,9 @@ pub(crate) struct PresentRows(pub(crate) Vec<usize>);
 
 impl PresentRows {
     fn of(bits: &[u8], rows: usize) -> PresentRows {
-        PresentRows((0..rows).filter(|row| bit(bits, *row)).collect())
+        let words = bits.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+        let places = words.enumerate().flat_map(|(word, bits)| ones_of(bits).map(move |bit| word * 64 + bit));
+        PresentRows(places.take_while(|row| *row < rows).collect())
     }
 
     /// Words of bits that cover them.

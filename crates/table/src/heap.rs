@@ -9,7 +9,7 @@ use ankerdb_base::{Error, Result, SqlState};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const FIRST_CHUNK_BYTES: usize = 16 << 10;
 /// Chunks double in size up to 64 MiB,
@@ -52,7 +52,7 @@ pub(crate) struct Heap {
     cursor: AtomicU64,
     grow: Mutex<()>,
     /// How many bytes of strings are likely to come.
-    expected_bytes: usize,
+    expected_bytes: AtomicUsize,
 }
 
 impl Default for Heap {
@@ -71,9 +71,26 @@ impl Heap {
     /// are. Without that as much as half of the last one may never be used.
     pub(crate) fn expecting(bytes: usize) -> Heap {
         let chunks = (0..MAX_CHUNKS).map(|_| OnceLock::new()).collect();
+        let heap = Heap {
+            chunks,
+            cursor: AtomicU64::new(0),
+            grow: Mutex::new(()),
+            expected_bytes: AtomicUsize::new(0),
+        };
+        heap.expect(bytes);
+        heap
+    }
+
+    /// About so many bytes will come, those that are there included: as for [`expecting`](Self::expecting), of chunks that are still to
+    /// be made.
+    pub(crate) fn expect(&self, bytes: usize) {
         // A little more, so that a few longer strings need no further chunk.
-        let expected_bytes = bytes + bytes / 64;
-        Heap { chunks, cursor: AtomicU64::new(0), grow: Mutex::new(()), expected_bytes }
+        self.expected_bytes.store(bytes + bytes / 64, Ordering::Relaxed);
+    }
+
+    /// To append many strings, of so many bytes together. What it reserves and does not fill is garbage.
+    pub(crate) fn filling(&self, bytes: usize) -> Filling<'_> {
+        Filling { heap: self, left: bytes, piece: (0, 0), piece_bytes: 0 }
     }
 
     /// The chunks so far, in the order of their numbers.
@@ -92,14 +109,23 @@ impl Heap {
     /// as many chunks as it may have; nothing has changed then.
     pub(crate) fn append(&self, bytes: &[u8]) -> Result<(u32, u32)> {
         let (number, offset) = self.reserve(bytes.len())?;
+        // SAFETY: these bytes are reserved for us alone, and no view points at them until the caller publishes one.
+        unsafe { self.put(number, offset, bytes) };
+        Ok((number, offset))
+    }
+
+    /// Copies bytes to a place.
+    ///
+    /// # Safety
+    /// The bytes there are reserved for the caller alone, and no view points at them.
+    #[inline]
+    unsafe fn put(&self, number: u32, offset: u32, bytes: &[u8]) {
         let chunk = self.chunks[number as usize].get().expect("room is reserved in chunks that exist");
-        // SAFETY: these bytes are reserved for us alone, inside the chunk; no view points at them until the caller
-        // publishes one.
+        // SAFETY: what is reserved lies inside the chunk.
         unsafe {
             let target = chunk.0.pointer().add(offset as usize);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
         }
-        Ok((number, offset))
     }
 
     /// Room for so many bytes.
@@ -145,12 +171,13 @@ impl Heap {
 
     /// How large the next chunk is that no single string needs larger.
     fn next_bytes(&self) -> usize {
+        let expected_bytes = self.expected_bytes.load(Ordering::Relaxed);
         let (mut total, mut unexpected) = (0, 0);
         for chunk in self.chunks() {
-            unexpected += usize::from(total >= self.expected_bytes);
+            unexpected += usize::from(total >= expected_bytes);
             total += chunk.bytes();
         }
-        match self.expected_bytes.checked_sub(total) {
+        match expected_bytes.checked_sub(total) {
             None | Some(0) => regular_bytes(unexpected),
             Some(left) => {
                 let left = left.next_multiple_of(FIRST_CHUNK_BYTES);
@@ -175,6 +202,34 @@ impl Heap {
         assert!(offset as usize + length as usize <= chunk.bytes(), "a view points into its chunk");
         // SAFETY: in bounds by the assertion; written before the view was published and never again.
         unsafe { std::slice::from_raw_parts(chunk.pointer().add(offset as usize), length as usize) }
+    }
+}
+
+/// Strings on their way into a heap, for which room is reserved a piece at a time.
+pub(crate) struct Filling<'h> {
+    heap: &'h Heap,
+    /// Bytes that are still to come.
+    left: usize,
+    /// Where the rest of the piece is that was reserved last.
+    piece: (u32, u32),
+    piece_bytes: usize,
+}
+
+impl Filling<'_> {
+    /// Copies the bytes into the heap, like [`Heap::append`].
+    #[inline]
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
+        if self.piece_bytes < bytes.len() {
+            self.piece_bytes = self.left.min(FIRST_CHUNK_BYTES).max(bytes.len());
+            self.piece = self.heap.reserve(self.piece_bytes)?;
+        }
+        let (number, offset) = self.piece;
+        // SAFETY: the piece was reserved for this alone, and has room for the bytes; those before them have their own.
+        unsafe { self.heap.put(number, offset, bytes) };
+        self.piece.1 += bytes.len() as u32;
+        self.piece_bytes -= bytes.len();
+        self.left = self.left.saturating_sub(bytes.len());
+        Ok((number, offset))
     }
 }
 
@@ -230,6 +285,29 @@ mod tests {
         assert_eq!(filled(0, 220 * KIB), [16, 32, 64, 128].map(|size| size * KIB));
         assert_eq!(filled(2500 * KIB, 2500 * KIB), [1024, 1024, 256, 128, 64, 32].map(|size| size * KIB));
         assert_eq!(filled(1, 20 * KIB), [16, 16].map(|size| size * KIB));
+    }
+
+    #[test]
+    fn many_strings_lie_apart_and_in_little_more_than_their_bytes() {
+        let heap = Heap::new();
+        let before = heap.append(b"a string before them").expect("there is memory");
+        let strings: Vec<Vec<u8>> = (0..8_192usize).map(|i| vec![i as u8; 13 + i % 60]).collect();
+        let bytes: usize = strings.iter().map(Vec::len).sum();
+        heap.expect(heap.used_bytes() + bytes);
+        // One more than was announced, which is longer than a piece.
+        let more = vec![7; 3 * FIRST_CHUNK_BYTES];
+        let mut filling = heap.filling(bytes);
+        let mut place = |bytes: &Vec<u8>| filling.append(bytes).expect("there is memory");
+        let places: Vec<_> = strings.iter().map(&mut place).collect();
+        let chunk_bytes: usize = heap.chunks().map(|chunk| chunk.bytes()).sum();
+        assert!(chunk_bytes < bytes + bytes / 16 + 2 * FIRST_CHUNK_BYTES, "{chunk_bytes} for {bytes}");
+        let last = place(&more);
+        for (bytes, (chunk, offset)) in strings.iter().zip(places).chain([(&more, last)]) {
+            // SAFETY: the place is our own append's.
+            assert_eq!(unsafe { heap.bytes(chunk, offset, bytes.len() as u32) }, &bytes[..]);
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { heap.bytes(before.0, before.1, 20) }, b"a string before them");
     }
 
     #[test]

@@ -5,7 +5,6 @@
 
 use crate::block::RowBlock;
 use crate::cell::{Cell, CellLayout};
-use crate::owned::OwnedRow;
 use crate::storage::Storage;
 use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, SqlState, Timestamp};
 use ankerdb_value::DataType;
@@ -54,9 +53,11 @@ impl Storage {
         match change {
             RestoredChange::Insert(cells) => {
                 let is_whole = cells.len() == self.types().len();
-                let cells = cells.iter().copied().enumerate();
-                self.check_cells(is_whole, cells.clone())?;
-                self.restore_insertion(owned, commit, cells, pin)
+                self.check_cells(is_whole, cells.iter().copied().enumerate())?;
+                block.restore_insert(row.offset(), commit, cells, pin)?;
+                // It gave the row up.
+                std::mem::forget(owned);
+                Ok(())
             }
             RestoredChange::Update(changes) => {
                 let changes = changes.iter().copied();
@@ -72,24 +73,6 @@ impl Storage {
                 Ok(())
             }
         }
-    }
-
-    fn restore_insertion<'a>(
-        &self,
-        owned: OwnedRow<'_>,
-        commit: Timestamp,
-        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        pin: &Guard,
-    ) -> Result<()> {
-        let mut views = Vec::new();
-        if let Err(error) = owned.write_new(cells.clone(), &mut views, pin) {
-            // SAFETY: the cells and views are those.
-            unsafe { owned.take_back(cells, &mut views.into_iter(), pin) };
-            return Err(error);
-        }
-        // SAFETY: written just now; the cells have been checked.
-        unsafe { owned.install_insert(commit, cells, &mut views.into_iter(), pin) };
-        Ok(())
     }
 
     pub(crate) fn block_to_restore(&self, row: RowId, is_insertion: bool) -> Result<&RowBlock> {
@@ -171,6 +154,7 @@ pub(crate) fn misfit(what: &str) -> Error {
 mod tests {
     use super::*;
     use crate::block::ReadAt;
+    use crate::block_image::{ImageColumn, ImageOfBlock};
     use crate::entries::Entries;
     use crate::{ColumnDefinition, TableDefinition};
     use ankerdb_base::BlockNumber;
@@ -259,6 +243,32 @@ mod tests {
         }
         assert_eq!(storage.block_count(), 2);
         assert_eq!(storage.allocate_row(0).unwrap().id().block(), BlockNumber(2));
+    }
+
+    #[test]
+    fn an_image_with_a_row_behind_its_last_slot_is_refused() {
+        let table = table();
+        let storage = Storage::of(&table);
+        storage.add_blocks_to_restore(1).unwrap();
+        let (ids, lengths) = ([7u64, 8, 9].map(u64::to_le_bytes).concat(), [0; 12]);
+        let column = |layout, values, validity| ImageColumn { layout, validity, values, strings: &[] };
+        let no_notes = [0; 8];
+        let columns = [
+            column(CellLayout::Word, &ids[..], None),
+            column(CellLayout::View, &lengths[..], Some(&no_notes[..])),
+        ];
+        let restore = |exists: u64| {
+            let exists = exists.to_le_bytes();
+            let (number, timestamp) = (BlockNumber(0), Timestamp(5));
+            let image = ImageOfBlock { number, timestamp, rows: 3, exists: &exists, columns: &columns };
+            storage.restore_block(&image, None, &crossbeam_epoch::pin()).map_err(|error| error.state())
+        };
+        assert_eq!(restore(0b1101), Err(SqlState::DataCorrupted));
+        assert_eq!(restore(1 << 63), Err(SqlState::DataCorrupted));
+        assert!(storage.block(BlockNumber(0)).exists().is_empty());
+        assert_eq!(restore(0b101), Ok(()));
+        assert!(storage.block(BlockNumber(0)).exists().rows().eq([0, 2]));
+        assert_eq!(storage.block(BlockNumber(0)).zone(0).and_then(|zone| zone.bounds()), Some((7, 9)));
     }
 
     #[test]

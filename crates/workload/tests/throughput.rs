@@ -33,7 +33,7 @@ fn bench(threads: usize, isolation: Isolation) -> BenchConfig {
 }
 
 fn tpcc(threads: usize, isolation: Isolation, mix: Mix, access: Access) -> TpccConfig {
-    TpccConfig { bench: bench(threads, isolation), warehouses: 1, mix, access, durable: None, together: 1 }
+    TpccConfig { bench: bench(threads, isolation), warehouses: 1, mix, access, durable: None, sessions: 1 }
 }
 
 /// Runs a benchmark, stopping it where phase `stop_at` begins.
@@ -213,7 +213,7 @@ fn a_database_on_disk_runs_beside_and_its_folder_goes() {
     let folder = std::env::temp_dir().join(format!("ankerdb-throughput-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("room for a folder");
     let plain = tpcc(2, Isolation::Serializable, Mix::Full, Access::Uniform);
-    let config = TpccConfig { durable: Some(folder.clone()), together: 8, ..plain };
+    let config = TpccConfig { durable: Some(folder.clone()), sessions: 8, ..plain };
     let report = tpcc_report(&config, None);
     // Both databases are checked.
     assert_eq!(report.failure(), None);
@@ -251,7 +251,7 @@ fn impossible_configurations_are_refused_before_loading() {
     let fine = tpcc(1, Isolation::Serializable, Mix::Full, Access::Home);
     let refusal = |config: TpccConfig| config.check(&Machine::detect()).expect_err("is refused").to_string();
     assert_eq!(refusal(TpccConfig { warehouses: 0, ..fine.clone() }), "--warehouses must be at least 1");
-    assert_eq!(refusal(TpccConfig { together: 0, ..fine.clone() }), "--together must be at least 1");
+    assert_eq!(refusal(TpccConfig { sessions: 0, ..fine.clone() }), "--sessions must be at least 1");
     let nowhere = TpccConfig { durable: Some("no folder".into()), ..fine.clone() };
     assert_eq!(refusal(nowhere), "--durable \"no folder\" is no folder");
     let message = refusal(TpccConfig { warehouses: 900_000, ..fine.clone() });

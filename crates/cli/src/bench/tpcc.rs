@@ -28,9 +28,9 @@ pub(crate) struct TpccOptions {
     /// do not
     #[arg(long, value_name = "DIR")]
     durable: Option<PathBuf>,
-    /// With --durable: transactions of a thread that wait for the disk together, as those of so many sessions that it serves
+    /// With --durable: sessions that each thread serves; it goes on with one whose last transaction is on disk
     #[arg(long, value_name = "N", default_value_t = 1)]
-    together: u32,
+    sessions: u32,
     #[command(flatten)]
     bench: BenchOptions,
 }
@@ -53,7 +53,7 @@ impl TpccOptions {
             mix: self.mix,
             access: self.access,
             durable: self.durable.clone(),
-            together: self.together,
+            sessions: self.sessions,
         }
     }
 }

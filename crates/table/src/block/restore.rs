@@ -2,14 +2,25 @@
 
 use super::RowBlock;
 use super::install::raise;
-use crate::array::RawCell;
-use crate::block_image::{ImageColumn, PresentRows};
-use crate::cell::Cell;
+use crate::block_image::{ChangeBytes, ImageColumn, PresentRows};
+use crate::cell::{Cell, CellLayout};
 use crate::header::Header;
 use crate::restore::misfit;
 use ankerdb_base::{ROWS_PER_BLOCK, Result, Timestamp};
 use crossbeam_epoch::Guard;
 use std::sync::atomic::Ordering;
+
+/// The smallest and the largest of the rows' values; the first is larger if there are no rows.
+fn bounds<const BYTES: usize>(
+    rows: impl Iterator<Item = usize>,
+    values: &[[u8; BYTES]],
+    value: impl Fn([u8; BYTES]) -> i64,
+) -> (i64, i64) {
+    rows.fold((i64::MAX, i64::MIN), |(min, max), row| {
+        let value = value(values[row]);
+        (min.min(value), max.max(value))
+    })
+}
 
 impl RowBlock {
     /// Counts all slots as handed out, so that any of them can be given a row.
@@ -20,6 +31,33 @@ impl RowBlock {
     /// Counts slots from this one on as not handed out: they have never had a row.
     pub(crate) fn close_slots_from(&self, end: usize) {
         self.fill.store(end as u32, Ordering::Release);
+    }
+
+    /// Writes a row into a slot that the caller owns and that has none, as of `commit`, and gives it up. It stays as clean as it was:
+    /// those who are going to read may see its newest state, and it has no versions.
+    ///
+    /// # Errors
+    /// 53200 and 54000 if there is no room for a string: then there is no row, and the caller still owns the slot.
+    pub(crate) fn restore_insert(
+        &self,
+        row: usize,
+        commit: Timestamp,
+        cells: &[Cell<'_>],
+        pin: &Guard,
+    ) -> Result<()> {
+        let writing = self.columns.begin_write();
+        for (column, &cell) in cells.iter().enumerate() {
+            if let Some(zone) = &self.zones[column] {
+                zone.widen(cell);
+            }
+            let array = self.array_to_write(&writing, column, pin);
+            let view = cell.long_bytes().map(|bytes| array.place(bytes)).transpose()?;
+            array.store(row, cell, view);
+        }
+        raise(&self.insertion, commit);
+        self.exists.set(row);
+        self.rows[row].header.store(Header::committed(commit, true).0, Ordering::Release);
+        Ok(())
     }
 
     /// Overwrites cells of a row that the caller owns and that exists, as of `commit`, and gives up the row. The former cells are
@@ -84,19 +122,24 @@ impl RowBlock {
         let array = self.array_to_write(&writing, column, pin);
         array.restore_values(values);
         let Some(zone) = &self.zones[column] else { return };
-        let (mut min, mut max) = (i64::MAX, i64::MIN);
-        for row in rows.0.iter().filter(|row| image.is_valid(**row)) {
-            if let RawCell::Word(word) = array.load(*row) {
-                (min, max) = (min.min(word as i64), max.max(word as i64));
+        let present = rows.0.iter().copied().filter(|row| image.is_valid(*row));
+        // Only layouts of words have bounds.
+        let (min, max) = match image.layout {
+            CellLayout::Half => {
+                bounds(present, values.as_chunks().0, |value| i16::from_le_bytes(value).into())
             }
-        }
+            CellLayout::Quad => {
+                bounds(present, values.as_chunks().0, |value| i32::from_le_bytes(value).into())
+            }
+            _ => bounds(present, values.as_chunks().0, i64::from_le_bytes),
+        };
         if min <= max {
             zone.widen(Cell::bigint(min));
             zone.widen(Cell::bigint(max));
         }
     }
 
-    /// Writes the strings of a column that has never had any.
+    /// Writes the strings of a column that has never had any and has its validity bits. `change` is for columns that are no text.
     ///
     /// # Errors
     /// `DataCorrupted` if text is not UTF-8; 53200 and 54000 if there is no room.
@@ -105,30 +148,27 @@ impl RowBlock {
         column: usize,
         strings: &[(usize, &[u8])],
         is_text: bool,
-        change: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
+        change: Option<&dyn ChangeBytes>,
         pin: &Guard,
     ) -> Result<()> {
         let writing = self.columns.begin_write();
         let array = self.array_to_write(&writing, column, pin);
-        for &(row, bytes) in strings {
-            let other = change(bytes);
-            let bytes = other.as_deref().unwrap_or(bytes);
-            if is_text && std::str::from_utf8(bytes).is_err() {
-                return Err(misfit("text that is not UTF-8"));
-            }
-            let cell = Cell::Bytes(bytes);
-            let view = cell.long_bytes().map(|bytes| array.place(bytes)).transpose()?;
-            array.store(row, cell, view);
+        if is_text && strings.iter().any(|(_, bytes)| std::str::from_utf8(bytes).is_err()) {
+            return Err(misfit("text that is not UTF-8"));
         }
-        Ok(())
+        let Some(change) = change else { return array.restore_strings(strings.iter().copied()) };
+        let changed: Vec<Option<Vec<u8>>> =
+            strings.iter().map(|(_, bytes)| change.bytes(column, bytes)).collect();
+        let strings = strings.iter().zip(&changed);
+        array.restore_strings(strings.map(|((row, bytes), other)| (*row, other.as_deref().unwrap_or(bytes))))
     }
 
-    /// Gives slots their rows, whose cells have been written, as of a timestamp.
-    pub(crate) fn restore_rows(&self, rows: &[usize], timestamp: Timestamp) {
+    /// Gives slots their rows, whose cells have been written, as of a timestamp: those whose bits are set, and which are listed.
+    pub(crate) fn restore_rows(&self, exists: &[u8], rows: &[usize], timestamp: Timestamp) {
         raise(&self.insertion, timestamp);
         let header = Header::committed(timestamp, true);
+        self.exists.set_words(exists);
         for &row in rows {
-            self.exists.set(row);
             self.rows[row].header.store(header.0, Ordering::Release);
         }
     }

@@ -14,9 +14,10 @@ use crate::tpcc::mix::Mix;
 use crate::tpcc::schema::TpccTables;
 use crate::tpcc::transactions::{self, Outcome};
 use crate::watch::{Event, Watch};
-use ankerdb_engine::{Database, Durability, Error, NoTexts, Result};
+use ankerdb_engine::{Database, Durability, Error, NoTexts, Result, Timestamp};
 use ankerdb_measure::machine::Machine;
 use serde_json::json;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,9 +44,9 @@ pub struct TpccConfig {
     pub access: Access,
     /// Where a second database is kept, in a folder of its own that goes with the run, to be compared with the one in memory.
     pub durable: Option<PathBuf>,
-    /// Transactions of a thread that wait for the disk together, as those of so many sessions would that it serves. Then a transaction's
-    /// latency does not have the time until it is on disk, but for the last one.
-    pub together: u32,
+    /// Sessions that each thread serves there: a thread goes on with one whose last transaction is on disk while the others wait. With
+    /// more than one, a transaction's latency does not have the time until it is on disk.
+    pub sessions: u32,
 }
 
 impl TpccConfig {
@@ -56,7 +57,7 @@ impl TpccConfig {
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         at_least_one("--warehouses", u64::from(self.warehouses))?;
         at_most("--warehouses", u64::from(self.warehouses), 1_000_000)?;
-        at_least_one("--together", u64::from(self.together))?;
+        at_least_one("--sessions", u64::from(self.sessions))?;
         self.durable.iter().try_for_each(|folder| check_parent("--durable", folder))?;
         // Threads without a core of their own add nothing.
         let growth = (self.bench.threads.min(machine.cores) as u64)
@@ -95,8 +96,8 @@ pub struct TpccWorkload {
     warehouses: u32,
     mix: Mix,
     access: Access,
-    /// Every so many transactions of a client one waits until all are on disk.
-    together: Option<u32>,
+    /// How many sessions a client serves, each of which waits until its last transaction is on disk; `None`: none does.
+    sessions: Option<u32>,
     kinds: Vec<&'static str>,
 }
 
@@ -115,14 +116,14 @@ impl TpccWorkload {
             warehouses,
             mix,
             access,
-            together: Some(1),
+            sessions: Some(1),
             kinds: mix.kinds().iter().map(|kind| kind.name()).collect(),
         }
     }
 
-    /// So many transactions of a client wait together until they are on disk; `None`: it never waits.
-    pub fn waiting_together(self, together: Option<u32>) -> TpccWorkload {
-        TpccWorkload { together, ..self }
+    /// Clients serve so many sessions each, each of which waits until its last transaction is on disk; `None`: none does.
+    pub fn serving(self, sessions: Option<u32>) -> TpccWorkload {
+        TpccWorkload { sessions, ..self }
     }
 }
 
@@ -135,8 +136,14 @@ impl Workload for TpccWorkload {
         let ClientSetup { number, seed, isolation } = *setup;
         let mut inputs = Inputs::of_mix(seed, number as u64, self.warehouses as i32, self.access, self.mix);
         let input = inputs.next_input();
-        let client = transactions::Terminal::new(&self.database, self.tables.clone(), isolation);
-        Ok(Box::new(TpccClient { client, inputs, input, together: self.together, drawn: 0 }))
+        let mut client = transactions::Terminal::new(&self.database, self.tables.clone(), isolation);
+        client.set_waits_for_log(self.sessions == Some(1));
+        let sessions = self.sessions.filter(|sessions| *sessions > 1).map(|sessions| WaitingSessions {
+            database: self.database.clone(),
+            sessions: sessions as usize,
+            marks: VecDeque::with_capacity(sessions as usize),
+        });
+        Ok(Box::new(TpccClient { client, inputs, input, sessions }))
     }
 }
 
@@ -144,22 +151,54 @@ struct TpccClient {
     client: transactions::Terminal,
     inputs: Inputs,
     input: Input,
-    together: Option<u32>,
-    /// Transactions so far.
-    drawn: u32,
+    sessions: Option<WaitingSessions>,
+}
+
+/// The sessions that a client serves, and what they wait for.
+struct WaitingSessions {
+    database: Database,
+    sessions: usize,
+    /// Of each session that waits: up to where the log has to be on disk. The first one has waited longest.
+    marks: VecDeque<Timestamp>,
+}
+
+impl WaitingSessions {
+    /// Returns when some session waits no more.
+    fn await_one(&mut self) -> Result<()> {
+        if self.marks.len() == self.sessions
+            && let Some(first) = self.marks.pop_front()
+        {
+            self.database.wait_until_durable(first)?;
+        }
+        while let Some(first) = self.marks.front()
+            && self.database.is_durable(*first)
+        {
+            self.marks.pop_front();
+        }
+        Ok(())
+    }
+
+    /// A session's transaction has been completed.
+    fn note_completed(&mut self) {
+        self.marks.push_back(self.database.visible());
+    }
 }
 
 impl Client for TpccClient {
     fn draw(&mut self) -> usize {
         self.input = self.inputs.next_input();
-        self.drawn = self.drawn.wrapping_add(1);
-        self.client
-            .set_waits_for_log(self.together.is_some_and(|together| self.drawn.is_multiple_of(together)));
         self.input.kind() as usize
     }
 
     fn run(&mut self, now: i64) -> Result<Done> {
-        Ok(match self.client.run_once(&self.input, now)? {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.await_one()?;
+        }
+        let outcome = self.client.run_once(&self.input, now)?;
+        if let Some(sessions) = &mut self.sessions {
+            sessions.note_completed();
+        }
+        Ok(match outcome {
             Outcome::NewOrderRolledBack => Done::RolledBack,
             Outcome::Delivery(output) if output.skipped() > 0 => Done::Skipped(output.skipped() as u32),
             _ => Done::Committed,
@@ -203,7 +242,7 @@ pub fn run(
             "warehouses": config.warehouses,
             "mix": config.mix.name(),
             "access": config.access.name(),
-            "together": config.together,
+            "sessions": config.sessions,
             "new_order_log": log.as_ref().map(|log| json!({ "bytes": log.bytes, "lines": log.lines })),
         }),
         machine: machine.clone(),
@@ -253,8 +292,7 @@ impl Kept {
         let options = LoadOptions::new(config.warehouses as i32, config.bench.seed);
         let tables = Arc::new(load(&database, &options, &|done, total| watch.loading(done, total))?);
         let workload = || TpccWorkload::new(&database, &tables, config.warehouses, config.mix, config.access);
-        let (waiting, hasty) =
-            (workload().waiting_together(Some(config.together)), workload().waiting_together(None));
+        let (waiting, hasty) = (workload().serving(Some(config.sessions)), workload().serving(None));
         Ok(Kept { database, tables, waiting, hasty, _folder: folder })
     }
 
