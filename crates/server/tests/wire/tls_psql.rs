@@ -91,7 +91,7 @@ fn each_mode_gets_what_it_asks_for() {
     }
     refused(
         encrypted("sslmode=require ssl_min_protocol_version=TLSv1 ssl_max_protocol_version=TLSv1.1"),
-        "protocol version",
+        "SSL error",
     );
 }
 
