@@ -376,9 +376,9 @@ impl Wire {
     }
 
     /// What writes behind all output so far, for a thread beside this one; only one of them reads or writes meanwhile.
-    pub(crate) fn writer(&mut self) -> Served<Writer<'_>> {
+    pub(crate) fn writer(&mut self) -> Served<WireWriter<'_>> {
         self.flush()?;
-        Ok(Writer { stream: &self.stream, encryption: &mut self.encryption })
+        Ok(WireWriter { stream: &self.stream, encryption: &mut self.encryption })
     }
 
     /// Writes all output.
@@ -426,12 +426,12 @@ fn write_all(mut stream: &Stream, encryption: &mut Option<Box<Encryption>>, byte
 }
 
 /// Writes to a connection past its output.
-pub(crate) struct Writer<'w> {
+pub(crate) struct WireWriter<'w> {
     stream: &'w Stream,
     encryption: &'w mut Option<Box<Encryption>>,
 }
 
-impl Writer<'_> {
+impl WireWriter<'_> {
     pub(crate) fn write_all(&mut self, bytes: &[u8]) -> Served {
         write_all(self.stream, self.encryption, bytes).map_err(|_| Failure::Gone)
     }
