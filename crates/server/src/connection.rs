@@ -155,7 +155,7 @@ enum Pause {
 }
 
 /// The end of a session, told once all that it held is given up.
-type Ended = (Wire, Failure);
+type Ended = Box<(Wire, Failure)>;
 
 impl Client {
     pub(crate) fn new(stream: Arc<Stream>, shared: Arc<ServerState>, place: ConnectionPlace) -> Box<Client> {
@@ -170,7 +170,7 @@ impl Client {
         match startup::negotiate(&mut wire, &self.shared.cancels, self.shared.tls.as_ref()) {
             Ok(Some(parameters)) => {
                 if let Err(failure) = let_in(&mut wire, &self.shared, &parameters) {
-                    return Err((wire, failure));
+                    return Err(Box::new((wire, failure)));
                 }
                 let started = open_session(&self.stream, wire, &self.shared, &parameters)?;
                 self.serve_session(started, |connection, shared, cancel| {
@@ -179,7 +179,7 @@ impl Client {
                 })
             }
             Ok(None) => Ok(Pause::Over),
-            Err(failure) => Err((wire, failure)),
+            Err(failure) => Err(Box::new((wire, failure))),
         }
     }
 
@@ -209,9 +209,9 @@ impl Client {
                 if let Err(error) = started.connection.session.cancel_handle().check()
                     && let ended @ Failure::Fatal(_) = Failure::from(error) =>
             {
-                Err((started.connection.wire, ended))
+                Err(Box::new((started.connection.wire, ended)))
             }
-            Err(failure) => Err((started.connection.wire, failure)),
+            Err(failure) => Err(Box::new((started.connection.wire, failure))),
         }
     }
 }
@@ -228,7 +228,10 @@ impl Work for Client {
                 shared.idle.take(&stream, self);
             }
             Ok(Pause::Over) => {}
-            Err((mut wire, failure)) => farewell(&mut wire, failure),
+            Err(ended) => {
+                let (mut wire, failure) = *ended;
+                farewell(&mut wire, failure);
+            }
         }
     }
 
@@ -261,10 +264,10 @@ fn open_session(
 ) -> Result<Box<Started>, Ended> {
     let permit = match shared.sessions.enter() {
         Ok(permit) => permit,
-        Err(error) => return Err((wire, Failure::Fatal(error))),
+        Err(error) => return Err(Box::new((wire, Failure::Fatal(error)))),
     };
     if let Err(failure) = startup::check(parameters) {
-        return Err((wire, failure));
+        return Err(Box::new((wire, failure)));
     }
     let mut session = shared.engine.session();
     let cancel = shared.cancels.register(session.cancel_handle(), stream.clone());
@@ -277,7 +280,7 @@ fn open_session(
     session.join_backends(cancel.process, peer, shared.cancels.clone());
     let watch = match shared.hangups.watch(stream.clone(), session.cancel_handle()) {
         Ok(watch) => watch,
-        Err(error) => return Err((wire, Failure::Fatal(error))),
+        Err(error) => return Err(Box::new((wire, Failure::Fatal(error)))),
     };
     let mut wire = wire;
     wire.limit_memory(session.engine().database().memory_limit());
