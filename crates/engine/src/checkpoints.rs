@@ -182,7 +182,8 @@ impl Checkpoints {
         let Some(log) = state.manager.log() else { return Ok(None) };
         (last.log_bytes, last.began) = (log.bytes_written(), Instant::now());
         let Some(start) = state.manager.checkpoint_start() else { return Ok(None) };
-        if start.timestamp <= last.manifest.start.timestamp {
+        // A log that has lost its end has fewer chunks than the last one wants, and the next start would miss them.
+        if start.timestamp <= last.manifest.start.timestamp && log.chunks() >= last.manifest.chunks {
             return Ok(None);
         }
         let mut next = last.manifest.next();

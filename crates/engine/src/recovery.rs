@@ -84,6 +84,10 @@ impl Database {
         let watermark = Arc::downgrade(manager);
         log.start(move || watermark.upgrade().map_or(Timestamp::ZERO, |manager| manager.watermark()));
         manager.log_to(Arc::new(log));
+        if self.loss_splits_commits() {
+            // What was given up is not missed by the next start. If there is no room, that has to be told once more that it may be.
+            let _ = self.checkpoint(&|| Ok(()));
+        }
         let _ = self.checkpointer.set(Checkpointer::start(Arc::downgrade(&self.shared))?);
         Ok(())
     }

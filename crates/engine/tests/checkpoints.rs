@@ -163,4 +163,9 @@ fn a_log_that_ends_before_its_checkpoint_is_no_start() {
     let database = Database::open_in(Configuration::AnkerDb, &allowed, &NoTexts).expect("a loss is allowed");
     assert!(database.loss().is_some() && database.loss_splits_commits());
     assert_eq!(sum(&database), (100, 100));
+    // What was given up once is not missed again, whether the server was closed or killed.
+    assert_eq!(sum(&open(&killed.after_kill()).expect("opened after the loss")), (100, 100));
+    database.close().expect("closed");
+    drop(database);
+    assert_eq!(sum(&open(&killed.after_kill()).expect("opened after the end")), (100, 100));
 }

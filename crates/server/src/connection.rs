@@ -37,10 +37,12 @@ use pgwire::messages::startup::ParameterStatus;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const ERROR: &str = "ERROR";
 const FATAL: &str = "FATAL";
+/// How long a client that does not read is waited for, to tell it why its connection ends.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// The type of the message with which a client takes its leave.
 const TERMINATE: u8 = b'X';
 
@@ -284,6 +286,9 @@ fn open_session(
     };
     let mut wire = wire;
     wire.limit_memory(session.engine().database().memory_limit());
+    if let Err(failure) = wire.heed(session.cancel_handle()) {
+        return Err(Box::new((wire, failure)));
+    }
     let connection = Connection {
         wire,
         session,
@@ -304,8 +309,7 @@ fn open_session(
 pub(crate) fn farewell(wire: &mut Wire, failure: Failure) {
     let (Failure::Fatal(error) | Failure::Statement(error)) = failure else { return };
     if wire.send_error(FATAL, &error, None).is_ok() {
-        // The connection ends here, even if the client cannot be told.
-        let _ = wire.flush();
+        wire.flush_last(FAREWELL);
     }
 }
 
@@ -393,7 +397,9 @@ impl Connection {
         for heard in self.session.take_notifications() {
             let (channel, payload) = (heard.channel.clone(), heard.payload.clone());
             self.wire.send(&NotificationResponse::new(heard.sender, channel, payload))?;
-            self.wire.flush_if_full()?;
+            if self.wire.is_full() {
+                self.wire.flush()?;
+            }
         }
         Ok(())
     }
@@ -445,7 +451,8 @@ impl Connection {
                 self.session.begin_message();
                 let served = self.extended(frame);
                 self.skipping = matches!(served, Err(Failure::Statement(_)));
-                self.report(served)
+                self.report(served)?;
+                if self.skipping { self.wire.flush() } else { Ok(()) }
             }
         }
     }
@@ -457,7 +464,7 @@ impl Connection {
         }
         self.skipping = frame.kind != b'Q';
         self.report(Err(Failure::Statement(error)))?;
-        if self.skipping { Ok(()) } else { self.ready() }
+        if self.skipping { self.wire.flush() } else { self.ready() }
     }
 
     fn query(&mut self, frame: &Frame) -> Served {
@@ -494,8 +501,7 @@ impl Connection {
             Err(Failure::Statement(error)) => {
                 let schema = error.schema().map(|schema| self.session.schema_name(schema));
                 self.fail_transaction()?;
-                self.wire.send_error(ERROR, &error, schema)?;
-                self.wire.flush()
+                self.wire.send_error(ERROR, &error, schema)
             }
             other => other,
         }

@@ -92,8 +92,11 @@ impl Encryption {
             return Ok(false);
         }
         let processed = self.connection.process_new_packets();
-        // Also of an error the client is told.
-        let flushed = self.flush(stream);
+        // Also of an error the client is told. What there is no room for goes with the next write.
+        let flushed = match self.flush(stream) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            flushed => flushed,
+        };
         let state = processed.map_err(|error| Error::new(ErrorKind::InvalidData, error))?;
         self.waiting = state.plaintext_bytes_to_read();
         flushed.map(|()| true)
@@ -129,17 +132,20 @@ impl Encryption {
         Ok(taken)
     }
 
-    /// Writes all of it to the socket, encrypted.
+    /// Writes all of it to the socket, encrypted, and what is left of earlier writes before. After an error `bytes` are those that were not
+    /// taken; of the others some may be left for the next write.
     ///
     /// # Errors
     /// Those of the socket.
-    pub(crate) fn write_all(&mut self, stream: &Stream, mut bytes: &[u8]) -> Result<()> {
-        while !bytes.is_empty() {
-            let taken = self.connection.writer().write(bytes)?;
-            bytes = &bytes[taken..];
+    pub(crate) fn write_all(&mut self, stream: &Stream, bytes: &mut &[u8]) -> Result<()> {
+        loop {
             self.flush(stream)?;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let taken = self.connection.writer().write(bytes)?;
+            *bytes = &bytes[taken..];
         }
-        Ok(())
     }
 
     fn flush(&mut self, stream: &Stream) -> Result<()> {
@@ -280,7 +286,7 @@ mod tests {
         let many: Vec<u8> = (0..100_000).map(|number| number as u8).collect();
         let mut read = vec![0; many.len()];
         std::thread::scope(|scope| {
-            scope.spawn(|| encryption.write_all(&stream, &many).unwrap());
+            scope.spawn(|| encryption.write_all(&stream, &mut &many[..]).unwrap());
             rustls::Stream::new(&mut connection, &mut client).read_exact(&mut read).unwrap();
         });
         assert_eq!(read, many);

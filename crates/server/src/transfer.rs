@@ -5,12 +5,11 @@ use crate::binary_copy::{self, RowReader};
 use crate::connection::Connection;
 use crate::frontend::{Frame, Message};
 use crate::guard::guard;
-use crate::wire::{Failure, Served};
+use crate::wire::{Failure, LOOK_AROUND, Served};
 use ankerdb_base::{Error, SqlState};
 use ankerdb_sql::{CopyIn, CopyOut, Lines, SourceFile, TargetFile};
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
-use std::time::Duration;
 
 /// Formats, for the whole and for each column.
 const TEXT: i16 = 0;
@@ -19,8 +18,6 @@ const BINARY: i16 = 1;
 const DATA_HEADER_BYTES: usize = 5;
 /// Bytes that are read from a file, or written to one, at a time.
 const FILE_BYTES: usize = 256 * 1024;
-/// How often a COPY that waits for data checks its interrupt.
-const LOOK_AROUND: Duration = Duration::from_millis(20);
 
 impl Connection {
     /// Takes data from the client until it says that it is done. Returns the command tag.

@@ -5,7 +5,9 @@
 //! the flow control there is, and all that is needed.
 //!
 //! Reads and writes block the connection's thread. Other events that a thread waits for meanwhile are checked when a
-//! read has run out of patience ([`Wire::set_patience`]).
+//! read has run out of patience ([`Wire::set_patience`]), and every [`LOOK_AROUND`] of a write that there is no room for
+//! ([`Wire::heed`]). Output whose write ends so is not lost: it stays, from the byte on that was written last, and goes with the next
+//! write, so the client reads whole messages, and behind them the error.
 
 use crate::connections::Connections;
 use crate::encryption::Encryption;
@@ -14,8 +16,8 @@ use crate::polling::Polling;
 use crate::tls::Credentials;
 use ankerdb_base::{Error, SqlState};
 use ankerdb_socket::{Bell, Stream, Woken, receive_now};
-use ankerdb_sql::{Claim, MemoryLimit, Notice};
-use bytes::BytesMut;
+use ankerdb_sql::{CancelHandle, Claim, MemoryLimit, Notice};
+use bytes::{Buf, BytesMut};
 use pgwire::messages::Message;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,6 +30,8 @@ const FLUSH_BYTES: usize = 64 * 1024;
 const READ_BYTES: usize = 16 * 1024;
 /// A large message's memory grows by this much, as its bytes arrive.
 const GROWTH_BYTES: usize = 64 * 1024;
+/// How often a wait for the client looks whether the statement is to end.
+pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(20);
 /// Buffers that grew past this for one large message are given back.
 pub(crate) const KEPT_BYTES: usize = 1024 * 1024;
 
@@ -68,6 +72,8 @@ pub(crate) struct Wire {
     patience: Option<Duration>,
     /// How much memory messages may take.
     memory_limit: MemoryLimit,
+    /// What a write looks at while it waits, once there is a session.
+    heeded: Option<CancelHandle>,
     /// Messages to the client, encoded.
     pub output: BytesMut,
 }
@@ -88,6 +94,7 @@ impl Wire {
             end: 0,
             patience: None,
             memory_limit: MemoryLimit::NONE,
+            heeded: None,
             output: BytesMut::new(),
         }
     }
@@ -123,6 +130,14 @@ impl Wire {
     /// From here on large messages are refused past this limit.
     pub(crate) fn limit_memory(&mut self, limit: MemoryLimit) {
         self.memory_limit = limit;
+    }
+
+    /// From here on a write that the client keeps waiting ends when the session is to end, and one in the middle of a statement when that
+    /// is to end.
+    pub(crate) fn heed(&mut self, session: CancelHandle) -> Served {
+        self.stream.set_write_timeout(Some(LOOK_AROUND)).map_err(|_| Failure::Gone)?;
+        self.heeded = Some(session);
+        Ok(())
     }
 
     /// How long a read sleeps before it checks for other events; `None`: until something arrives. Costs a call to
@@ -370,25 +385,67 @@ impl Wire {
         }))
     }
 
-    /// Writes the output if much has collected.
+    /// Writes the output if much has collected, in the middle of a statement.
     pub(crate) fn flush_if_full(&mut self) -> Served {
-        if self.output.len() >= FLUSH_BYTES { self.flush() } else { Ok(()) }
+        if self.is_full() { self.flush_heeding(statement_end) } else { Ok(()) }
+    }
+
+    /// Whether so much output has collected that it is to be written.
+    pub(crate) fn is_full(&self) -> bool {
+        self.output.len() >= FLUSH_BYTES
     }
 
     /// What writes behind all output so far, for a thread beside this one; only one of them reads or writes meanwhile.
     pub(crate) fn writer(&mut self) -> Served<WireWriter<'_>> {
-        self.flush()?;
-        Ok(WireWriter { stream: &self.stream, encryption: &mut self.encryption })
+        self.flush_heeding(statement_end)?;
+        Ok(WireWriter {
+            stream: &self.stream,
+            encryption: &mut self.encryption,
+            heeded: self.heeded.as_ref(),
+            output: &mut self.output,
+        })
     }
 
-    /// Writes all output.
+    /// Writes all output, whether a statement is to end or not.
     pub(crate) fn flush(&mut self) -> Served {
-        write_all(&self.stream, &mut self.encryption, &self.output).map_err(|_| Failure::Gone)?;
+        self.flush_heeding(session_end)
+    }
+
+    /// Writes all output, for the last time: without the client's help not for longer than `limit`.
+    pub(crate) fn flush_last(&mut self, limit: Duration) {
+        if self.stream.set_write_timeout(Some(limit)).is_ok() {
+            let gone = &mut || Err(Failure::Gone);
+            // The connection ends here, even if the client cannot be told.
+            let _ = write_all(&self.stream, &mut self.encryption, &mut &self.output[..], gone);
+        }
+    }
+
+    fn flush_heeding(&mut self, end: fn(&CancelHandle) -> Served) -> Served {
+        let mut left = &self.output[..];
+        let flushed = write_heeding(&self.stream, &mut self.encryption, &mut left, self.heeded.as_ref(), end);
+        let left = left.len();
+        if flushed.is_err() {
+            self.output.advance(self.output.len() - left);
+            return flushed;
+        }
         self.output.clear();
         if self.output.capacity() > KEPT_BYTES {
             self.output = BytesMut::new();
         }
         Ok(())
+    }
+}
+
+/// Whether the running statement is to end.
+fn statement_end(session: &CancelHandle) -> Served {
+    Ok(session.check()?)
+}
+
+/// Whether the session is to end.
+fn session_end(session: &CancelHandle) -> Served {
+    match statement_end(session) {
+        Err(Failure::Statement(_)) => Ok(()),
+        end => end,
     }
 }
 
@@ -418,22 +475,72 @@ fn read_now(
     }
 }
 
-fn write_all(mut stream: &Stream, encryption: &mut Option<Box<Encryption>>, bytes: &[u8]) -> io::Result<()> {
-    match encryption {
-        None => stream.write_all(bytes),
-        Some(encryption) => encryption.write_all(stream, bytes),
+/// Writes all bytes, unless `end` says meanwhile that it is not to be waited for any longer; `bytes` are then those that were not
+/// written.
+fn write_heeding(
+    stream: &Stream,
+    encryption: &mut Option<Box<Encryption>>,
+    bytes: &mut &[u8],
+    heeded: Option<&CancelHandle>,
+    end: fn(&CancelHandle) -> Served,
+) -> Served {
+    let mut waiting = None;
+    write_all(stream, encryption, bytes, &mut || {
+        let Some(session) = heeded else { return Ok(()) };
+        waiting.get_or_insert_with(|| session.awaits_reader());
+        end(session)
+    })
+}
+
+/// Writes all bytes. `impatient` is called each time that there has been no room for a while, and decides whether to go on.
+fn write_all(
+    stream: &Stream,
+    encryption: &mut Option<Box<Encryption>>,
+    bytes: &mut &[u8],
+    impatient: &mut dyn FnMut() -> Served,
+) -> Served {
+    loop {
+        let written = match encryption {
+            None => write_on(stream, bytes),
+            Some(encryption) => encryption.write_all(stream, bytes),
+        };
+        match written.map_err(|error| error.kind()) {
+            Ok(()) => return Ok(()),
+            Err(ErrorKind::WouldBlock | ErrorKind::TimedOut) => impatient()?,
+            Err(ErrorKind::Interrupted) => {}
+            Err(_) => return Err(Failure::Gone),
+        }
     }
+}
+
+/// Writes until all bytes are written or the system has something to say.
+fn write_on(mut stream: &Stream, bytes: &mut &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.write(bytes)? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            written => *bytes = &bytes[written..],
+        }
+    }
+    Ok(())
 }
 
 /// Writes to a connection past its output.
 pub(crate) struct WireWriter<'w> {
     stream: &'w Stream,
     encryption: &'w mut Option<Box<Encryption>>,
+    heeded: Option<&'w CancelHandle>,
+    /// Empty but for what an interrupted write has left.
+    output: &'w mut BytesMut,
 }
 
 impl WireWriter<'_> {
+    /// Writes whole messages, in the middle of a statement. Once this has failed, no more may be written.
     pub(crate) fn write_all(&mut self, bytes: &[u8]) -> Served {
-        write_all(self.stream, self.encryption, bytes).map_err(|_| Failure::Gone)
+        debug_assert!(self.output.is_empty(), "it has to be written before");
+        let mut left = bytes;
+        let written = write_heeding(self.stream, self.encryption, &mut left, self.heeded, statement_end);
+        self.output.extend_from_slice(left);
+        written
     }
 }
 

@@ -55,6 +55,17 @@ impl Stream {
         }
     }
 
+    /// How long a write waits for room before it fails with `WouldBlock`; `None`: until there is some.
+    ///
+    /// # Errors
+    /// `InvalidInput` for no time at all; else those of the system.
+    pub fn set_write_timeout(&self, limit: Option<Duration>) -> Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_write_timeout(limit),
+            Stream::Unix(stream) => stream.set_write_timeout(limit),
+        }
+    }
+
     /// Ends one or both directions: a thread that waits there is woken.
     ///
     /// # Errors

@@ -111,11 +111,19 @@ pub enum WaitsFor {
     Time,
     /// What its client sends.
     Client,
+    /// Its client to read what it was sent.
+    Reader,
 }
 
 impl WaitsFor {
-    const ALL: [WaitsFor; 5] =
-        [WaitsFor::Row, WaitsFor::Table, WaitsFor::Agreement, WaitsFor::Time, WaitsFor::Client];
+    const ALL: [WaitsFor; 6] = [
+        WaitsFor::Row,
+        WaitsFor::Table,
+        WaitsFor::Agreement,
+        WaitsFor::Time,
+        WaitsFor::Client,
+        WaitsFor::Reader,
+    ];
 }
 
 impl Interrupt {

@@ -18,7 +18,7 @@ fn start() -> (TestServer, Client, Client) {
 }
 
 /// State, kind of wait, wait and query of a session.
-fn activity(looker: &mut Client, pid: i32) -> Vec<String> {
+pub(crate) fn activity(looker: &mut Client, pid: i32) -> Vec<String> {
     let sql =
         format!("SELECT state, wait_event_type, wait_event, query FROM pg_stat_activity WHERE pid = {pid}");
     looker.run(&sql).text().pop().unwrap_or_default()
@@ -26,7 +26,7 @@ fn activity(looker: &mut Client, pid: i32) -> Vec<String> {
 
 /// Looks until the session waits for this.
 #[track_caller]
-fn await_event(looker: &mut Client, pid: i32, event: &str) {
+pub(crate) fn await_event(looker: &mut Client, pid: i32, event: &str) {
     let begun = Instant::now();
     loop {
         let shown = activity(looker, pid);

@@ -37,3 +37,4 @@ mod table_locks;
 mod tls;
 mod tls_psql;
 mod unix_socket;
+mod unread;

@@ -48,6 +48,11 @@ impl CancelHandle {
         self.0.interrupt.waits_for(WaitsFor::Client)
     }
 
+    /// From here until the result is dropped, others see that the running statement sleeps until its client reads what it was sent.
+    pub fn awaits_reader(&self) -> impl Drop + '_ {
+        self.0.interrupt.waits_for(WaitsFor::Reader)
+    }
+
     /// The interrupt that the session's threads check.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.0.interrupt

@@ -100,6 +100,8 @@ pub struct SqlSession {
     deadline: Option<Deadline>,
     /// Whether the time of the next statement has begun already, with the message that contains it.
     has_begun: bool,
+    /// Whether a client's message is served, up to the end of its answer.
+    in_message: bool,
     /// Whether settings may have changed since the client was told of them.
     has_set: bool,
     /// What the client has not been told yet.
@@ -151,6 +153,7 @@ impl SqlSession {
             cursors: Cursors::default(),
             deadline: None,
             has_begun: false,
+            in_message: false,
             has_set: true,
             notices: Vec::new(),
             has_temporary: false,
@@ -224,7 +227,7 @@ impl SqlSession {
     /// that do without begin the time of each statement with [`execute`](Self::execute).
     pub fn begin_message(&mut self) {
         self.begin_time();
-        self.has_begun = true;
+        (self.has_begun, self.in_message) = (true, true);
     }
 
     /// Notes which text of statements a message of the client has, for those who look at what sessions do. Without it each
@@ -237,7 +240,7 @@ impl SqlSession {
     /// message.
     pub fn end_message(&mut self) {
         self.deadline = None;
-        self.has_begun = false;
+        (self.has_begun, self.in_message) = (false, false);
         self.leave_tables();
         self.publisher.rest(match self.transaction_status() {
             TransactionStatus::Idle => State::Idle,
@@ -281,7 +284,8 @@ impl SqlSession {
             _ => self.explain_label(error),
         });
         let goes_on = match &outcome {
-            Ok(Outcome::Rows(rows)) => !rows.is_complete(),
+            // Rows of a client's statement are a part of it until they are sent.
+            Ok(Outcome::Rows(rows)) => self.in_message || !rows.is_complete(),
             Ok(Outcome::CopyIn(_) | Outcome::CopyOut(_)) => true,
             Ok(Outcome::Command(_)) => false,
             Err(error) => {

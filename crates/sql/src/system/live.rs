@@ -33,6 +33,7 @@ fn wait_event(session: &Activity, state: State) -> Option<(&'static str, &'stati
         WaitsFor::Agreement => ("Lock", "advisory"),
         WaitsFor::Time => ("Timeout", "PgSleep"),
         WaitsFor::Client => ("Client", "ClientRead"),
+        WaitsFor::Reader => ("Client", "ClientWrite"),
     })
 }
 
