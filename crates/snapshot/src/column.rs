@@ -136,9 +136,9 @@ impl ColumnSnapshot {
             if is_changed {
                 let columns = [column];
                 let mut walk = Walk::new(block, &columns, self.at, &pin);
-                walk.visit(changed_rows(block, self.at), |row, existed, cells| {
+                walk.visit(changed_rows(block, self.at, &pin), |row, existed, cells| {
                     if let (true, Some(cell)) = (existed, cells[0]) {
-                        copy.put_back(row, cell.borrow());
+                        copy.put_back(row, cell);
                     }
                 });
             }

@@ -6,8 +6,8 @@
 //! newer and the cell is replaced.
 
 use crate::image::{ColumnCopy, ColumnImage, all_ones};
-use ankerdb_base::{ROWS_PER_BLOCK, Timestamp, failpoint};
-use ankerdb_table::{BITMAP_WORDS, Cell, OwnedCell, RowBlock, ones_of};
+use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Timestamp, failpoint};
+use ankerdb_table::{BITMAP_WORDS, Cell, RowBlock, ones_of};
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -73,7 +73,7 @@ pub(crate) fn copy_block(
     let cells_changed = columns.iter().any(|&column| block.column_change(column) > at);
     if cells_changed || (bits.is_some() && block.rows_change() > at) {
         let mut walk = Walk::new(block, columns, at, pin);
-        let rows = changed_rows(block, at).take_while(|row| *row < count);
+        let rows = changed_rows(block, at, pin).take_while(|row| *row < count);
         walk.correct_all(rows, &mut copies, |row, existed| {
             if let Some(bits) = &mut bits {
                 put(bits, row, existed);
@@ -85,7 +85,7 @@ pub(crate) fn copy_block(
     (rows, images)
 }
 
-/// Rows whose versions are fetched side by side.
+/// Rows whose headers, or versions, are fetched side by side. A power of two.
 const ROWS_AHEAD: usize = 16;
 
 /// Corrects rows of a copy, with one walk through a row's versions for all columns.
@@ -99,7 +99,7 @@ pub(crate) struct Walk<'a> {
     at: Timestamp,
     pin: &'a Guard,
     /// The oldest cell met on the way, by position in `columns`.
-    found: Vec<Option<&'a OwnedCell>>,
+    found: Vec<Option<Cell<'a>>>,
 }
 
 impl<'a> Walk<'a> {
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
             for (copy, found) in copies.iter_mut().zip(found) {
                 let buffers = copy.buffers();
                 match found {
-                    Some(cell) if row_existed => copy.set(row, cell.borrow(), buffers),
+                    Some(cell) if row_existed => copy.set(row, *cell, buffers),
                     // The row is not there; leave no half-written view behind.
                     _ if !row_existed => copy.set(row, Cell::Null, buffers),
                     _ => {}
@@ -131,39 +131,16 @@ impl<'a> Walk<'a> {
 
     /// Finds what rows were whose headers are newer than the snapshot: whether each existed, and the cells that have
     /// changed since.
-    ///
-    /// Versions lie anywhere in memory. Looking at the first versions of some rows before walking any of them lets the
-    /// processor fetch them side by side instead of one after the other.
     pub(crate) fn visit(
         &mut self,
-        mut rows: impl Iterator<Item = usize>,
-        mut visit: impl FnMut(usize, bool, &[Option<&OwnedCell>]),
+        rows: impl Iterator<Item = usize>,
+        mut visit: impl FnMut(usize, bool, &[Option<Cell<'a>>]),
     ) {
-        let mut ahead = [0; ROWS_AHEAD];
-        loop {
-            let mut count = 0;
-            while count < ROWS_AHEAD
-                && let Some(row) = rows.next()
-            {
-                ahead[count] = row;
-                count += 1;
-            }
-            self.fetch(&ahead[..count]);
-            for &row in &ahead[..count] {
-                let existed = self.find(row);
-                visit(row, existed, &self.found);
-            }
-            if count < ROWS_AHEAD {
-                return;
-            }
+        let block = self.block;
+        for row in ask_ahead(rows, |row| block.chain(row).prefetch()) {
+            let existed = self.find(row);
+            visit(row, existed, &self.found);
         }
-    }
-
-    /// Looks at the first versions of rows.
-    fn fetch(&self, rows: &[usize]) {
-        let first = |&row: &usize| self.block.chain(row).iter(self.pin).next();
-        let begins = rows.iter().filter_map(first).fold(0, |seen, version| seen ^ version.begin.0);
-        std::hint::black_box(begins);
     }
 
     /// Looks for the cells of a row as they were; returns whether the row existed.
@@ -175,8 +152,8 @@ impl<'a> Walk<'a> {
                     *found = Some(cell);
                 }
             }
-            if version.begin <= self.at {
-                return version.exists;
+            if version.begin() <= self.at {
+                return version.exists();
             }
         }
         false
@@ -210,11 +187,35 @@ pub(crate) fn rows_of(bits: Box<[u64]>, fill: usize) -> ExistingRows {
 }
 
 /// Dirty rows whose newest state is newer than the snapshot.
-pub(crate) fn changed_rows(block: &RowBlock, at: Timestamp) -> impl Iterator<Item = usize> {
+pub(crate) fn changed_rows<'a>(
+    block: &'a RowBlock,
+    at: Timestamp,
+    pin: &'a Guard,
+) -> impl Iterator<Item = usize> + 'a {
     let dirty: [u64; BITMAP_WORDS] = std::array::from_fn(|index| block.dirty().word(index));
-    (0..BITMAP_WORDS)
-        .flat_map(move |index| ones_of(dirty[index]).map(move |bit| index * 64 + bit))
+    let rows =
+        (0..BITMAP_WORDS).flat_map(move |index| ones_of(dirty[index]).map(move |bit| index * 64 + bit));
+    ask_ahead(rows, |row| block.prefetch(row, ColumnSet::EMPTY, pin))
         .filter(move |&row| block.header(row).timestamp() > at)
+}
+
+/// The rows, each of them asked for some rows before it comes: what is looked at lies anywhere in memory, and the processor
+/// fetches many places side by side if it is told of them early.
+fn ask_ahead(mut rows: impl Iterator<Item = usize>, ask: impl Fn(usize)) -> impl Iterator<Item = usize> {
+    let mut ahead = [0; ROWS_AHEAD];
+    let (mut asked, mut gone) = (0, 0);
+    std::iter::from_fn(move || {
+        while asked - gone < ROWS_AHEAD
+            && let Some(row) = rows.next()
+        {
+            ask(row);
+            ahead[asked % ROWS_AHEAD] = row;
+            asked += 1;
+        }
+        let row = (gone < asked).then(|| ahead[gone % ROWS_AHEAD])?;
+        gone += 1;
+        Some(row)
+    })
 }
 
 /// Copies that show the newest state of a block's columns, kept with a block that is not full, so that snapshots of a
@@ -276,6 +277,21 @@ pub(crate) fn keep_copies(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn every_row_is_asked_for_once_and_before_it_comes() {
+        for count in [0, 1, ROWS_AHEAD - 1, ROWS_AHEAD, ROWS_AHEAD + 1, 10 * ROWS_AHEAD] {
+            let asked = RefCell::new(Vec::new());
+            let mut came = Vec::new();
+            for row in ask_ahead(7..7 + count, |row| asked.borrow_mut().push(row)) {
+                came.push(row);
+                assert!(asked.borrow().len() == count.min(came.len() - 1 + ROWS_AHEAD));
+            }
+            assert!(came.iter().copied().eq(7..7 + count));
+            assert_eq!(asked.into_inner(), came);
+        }
+    }
 
     #[test]
     fn bits_are_cleared_from_a_row_on() {

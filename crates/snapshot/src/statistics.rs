@@ -1,5 +1,6 @@
 //! Estimates about a table for the planner.
 
+use ankerdb_base::failpoint;
 use ankerdb_table::{Storage, Table};
 use ankerdb_value::{DataType, Decimal, Value};
 use std::sync::Arc;
@@ -38,22 +39,28 @@ struct Estimated {
     statistics: Arc<TableStatistics>,
 }
 
-/// Reads the bounds of all blocks, some nanoseconds per block and column, or takes the last estimates, if they are of
-/// the last half second and the table has no more blocks than then.
+/// Reads the bounds of all blocks and counts their rows, a kilobyte per block, or takes the last estimates, if they are of
+/// the last half second and the table has no more blocks than then. Nobody waits for that: planners that come meanwhile
+/// take the last estimates, if there are any.
 pub fn table_statistics(table: &Table) -> Arc<TableStatistics> {
     let blocks = table.block_count();
     if blocks < SMALL_BLOCKS {
         return Arc::new(estimate(table));
     }
-    let mut kept = Storage::of(table).derived().lock();
-    if let Some(last) = kept.as_ref().and_then(|last| last.downcast_ref::<Estimated>())
-        && last.blocks == blocks
-        && last.at.elapsed() < GOOD_FOR
+    let place = Storage::of(table).derived();
+    let keep = |statistics| Arc::new(Estimated { at: Instant::now(), blocks, statistics });
     {
-        return last.statistics.clone();
+        let mut kept = place.lock();
+        if let Some(last) = kept.as_ref().and_then(|last| last.downcast_ref::<Estimated>()) {
+            if last.blocks == blocks && last.at.elapsed() < GOOD_FOR {
+                return last.statistics.clone();
+            }
+            let last = keep(last.statistics.clone());
+            *kept = Some(last);
+        }
     }
     let statistics = Arc::new(estimate(table));
-    *kept = Some(Arc::new(Estimated { at: Instant::now(), blocks, statistics: statistics.clone() }));
+    *place.lock() = Some(keep(statistics.clone()));
     statistics
 }
 
@@ -61,6 +68,7 @@ pub fn table_statistics(table: &Table) -> Arc<TableStatistics> {
 pub(crate) fn estimate(table: &Table) -> TableStatistics {
     let rows = table.row_count();
     let columns = (0..table.columns().len()).map(|column| column_statistics(table, column, rows)).collect();
+    failpoint::step("table estimated");
     TableStatistics { rows, columns }
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn scan_newest(
     fence(Ordering::Acquire);
     let mut compound: Vec<_> = copies.iter_mut().zip(columns).filter(|(copy, _)| is_compound(copy)).collect();
     if !compound.is_empty() {
-        for row in changed_rows(block, began).take_while(|row| *row < count) {
+        for row in changed_rows(block, began, pin).take_while(|row| *row < count) {
             for (copy, column) in &mut compound {
                 let buffers = copy.buffers();
                 let read = |cell: Cell<'_>| copy.set(row, cell, buffers);

@@ -40,6 +40,7 @@ use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::change::RowChange;
 use crate::derived::Derived;
 use crate::header::{Header, NEWEST};
+use crate::prefetch::prefetch;
 use crate::segment::Segment;
 use crate::version::{Version, VersionChain};
 use crate::zone::Zone;
@@ -382,8 +383,8 @@ impl RowBlock {
         self.rows[row]
             .chain
             .iter(pin)
-            .find(|version| version.begin <= limit)
-            .is_some_and(|version| version.exists)
+            .find(|version| version.begin() <= limit)
+            .is_some_and(|version| version.exists())
     }
 
     /// Reads one cell; `None` if the row does not exist for this reader. Never waits, except that
@@ -421,7 +422,7 @@ impl RowBlock {
             if header.timestamp() > limit {
                 match self.read_version(row, column, at, header, pin) {
                     Older::Absent => return Err(use_cell),
-                    Older::Cell(cell) => return Ok(use_cell(cell.borrow())),
+                    Older::Cell(cell) => return Ok(use_cell(cell)),
                     Older::InPlace => {}
                 }
             } else if header.is_installing() {
@@ -455,7 +456,7 @@ impl RowBlock {
                 && let Some(version) = self.rows[row].chain.iter(pin).next()
                 && let Some(cell) = version.cell(column.0)
             {
-                return use_cell(cell.borrow());
+                return use_cell(cell);
             }
             let (array, raw) = self.load(row, column, pin);
             fence(Ordering::Acquire);
@@ -530,15 +531,15 @@ impl RowBlock {
             // The place's header is another one by now, so that it confirms nothing: it is looked at again.
             None => return Older::InPlace,
         };
-        let mut found: Option<&'pin OwnedCell> = None;
-        let overwritten = |version: &&Version| version.begin < header.timestamp();
+        let mut found: Option<Cell<'pin>> = None;
+        let overwritten = |version: &Version<'_>| version.begin() < header.timestamp();
         for version in self.rows[row].chain.iter(pin).filter(overwritten) {
             if let Some(cell) = version.cell(column.0) {
                 found = Some(cell);
             }
-            if version.begin <= limit {
+            if version.begin() <= limit {
                 return match found {
-                    _ if !version.exists => Older::Absent,
+                    _ if !version.exists() => Older::Absent,
                     Some(_) if is_in_place => Older::Absent,
                     Some(cell) => Older::Cell(cell),
                     None if is_in_place && !self.header(row).exists() => Older::Absent,
@@ -562,11 +563,11 @@ impl RowBlock {
         let mut changed = ColumnSet::EMPTY;
         let mut existed = false;
         // A version of the newest state itself belongs to a commit that is still to come.
-        let overwritten = |version: &&Version| version.begin < header.timestamp();
+        let overwritten = |version: &Version<'_>| version.begin() < header.timestamp();
         for version in self.rows[row].chain.iter(pin).filter(overwritten) {
-            changed = changed.union(version.columns);
-            if version.begin <= since {
-                existed = version.exists;
+            changed = changed.union(version.columns());
+            if version.begin() <= since {
+                existed = version.exists();
                 break;
             }
         }
@@ -628,30 +629,17 @@ impl RowBlock {
 
     /// Bytes of versions in this block; walks all of them.
     pub fn version_bytes(&self, pin: &Guard) -> usize {
-        let row_bytes = |row: usize| -> usize {
-            self.rows[row].chain.iter(pin).map(|version| version.memory_bytes()).sum()
-        };
+        let row_bytes =
+            |row: usize| -> usize { self.rows[row].chain.iter(pin).map(Version::memory_bytes).sum() };
         self.dirty.rows().map(row_bytes).sum()
     }
-}
-
-/// Asks for a cache line.
-#[inline]
-fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; it loads nothing that the program sees.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 enum Older<'pin> {
     /// The row did not exist.
     Absent,
     /// A version holds the cell.
-    Cell(&'pin OwnedCell),
+    Cell(Cell<'pin>),
     /// The cell has not changed since; the place holds it, if the header stays as it was.
     InPlace,
 }

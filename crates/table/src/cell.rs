@@ -79,7 +79,7 @@ pub enum Cell<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A cell's content, owned: what a version keeps.
+/// A cell's content, owned.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub enum OwnedCell {
     /// NULL
@@ -102,11 +102,6 @@ impl OwnedCell {
             OwnedCell::Wide([low, high]) => Cell::Wide(*low as u128 | (*high as u128) << 64),
             OwnedCell::Bytes(bytes) => Cell::Bytes(bytes),
         }
-    }
-
-    /// Heap bytes behind this cell.
-    pub fn heap_bytes(&self) -> usize {
-        if let OwnedCell::Bytes(bytes) = self { bytes.len() } else { 0 }
     }
 }
 

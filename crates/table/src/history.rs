@@ -26,7 +26,7 @@ impl Storage {
         for version in block.chain(row.offset()).iter(pin) {
             for (&column, cell) in columns.iter().zip(&mut state) {
                 if let Some(before) = version.cell(column) {
-                    *cell = before.clone();
+                    *cell = before.to_owned();
                 }
             }
             keys.push(encode_state(index, &state));
@@ -48,7 +48,7 @@ impl Storage {
         let chain = self.block(row.block()).chain(row.offset());
         for index in self.maintained_indexes() {
             let key_changed = index.keys_move()
-                && chain.iter(pin).any(|version| version.columns.intersects(index.key_columns()));
+                && chain.iter(pin).any(|version| version.columns().intersects(index.key_columns()));
             if exists && !key_changed {
                 continue;
             }
@@ -74,7 +74,7 @@ impl Storage {
         }
         let held = |index: &Index| {
             index.keys_move()
-                && chain.iter(pin).any(|version| version.columns.intersects(index.key_columns()))
+                && chain.iter(pin).any(|version| version.columns().intersects(index.key_columns()))
         };
         let affected = self.maintained_indexes().filter(|index| held(index));
         let before: Vec<_> = affected.map(|index| (index, self.keys_of_states(index, row, pin))).collect();

@@ -32,6 +32,7 @@ mod key_run;
 mod materialized;
 mod memory_use;
 mod owned;
+mod prefetch;
 mod reference;
 mod restore;
 mod schema;

@@ -66,17 +66,17 @@ impl RowBlock {
     /// `changed_since`, of a row whose newest change is that of a commit that may still end: up to the state under it.
     pub(super) fn changed_under(&self, row: usize, since: Timestamp, pin: &Guard) -> RowChange {
         let mut older = self.chain(row).iter(pin);
-        let newest = older.next().filter(|version| version.begin > since);
+        let newest = older.next().filter(|version| version.begin() > since);
         let Some(newest) = newest else { return RowChange::Nothing };
         let (mut changed, mut existed) = (ColumnSet::EMPTY, false);
         for version in older {
-            changed = changed.union(version.columns);
-            if version.begin <= since {
-                existed = version.exists;
+            changed = changed.union(version.columns());
+            if version.begin() <= since {
+                existed = version.exists();
                 break;
             }
         }
-        RowChange::between(existed, newest.exists, changed)
+        RowChange::between(existed, newest.exists(), changed)
     }
 
     /// Makes a new row of a pending commit of what `write_new` has written. The caller owns the row.
@@ -171,7 +171,7 @@ impl RowBlock {
         let _shared = self.segment.as_ref().map(|segment| segment.lock_shared(set));
         let writing = self.columns.begin_write();
         for column in columns {
-            let cell = before.cell(column).expect("an update has saved what it overwrites").borrow();
+            let cell = before.cell(column).expect("an update has saved what it overwrites");
             let view = cell.long_bytes().and_then(|_| displaced.next());
             let array = self.array_to_write(&writing, column, pin);
             array.store(row, cell, view);

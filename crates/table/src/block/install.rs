@@ -12,7 +12,7 @@ use super::RowBlock;
 use crate::array::ColumnArray;
 use crate::cell::Cell;
 use crate::header::Header;
-use crate::version::Version;
+use crate::version::{CellSizes, NewVersion};
 use ankerdb_base::{ColumnPosition, ColumnSet, Error, Result, Timestamp, failpoint};
 use ankerdb_sync::lending::Writing;
 use crossbeam_epoch::Guard;
@@ -57,27 +57,46 @@ impl RowBlock {
         views: &mut Vec<u128>,
         pin: &Guard,
     ) -> Result<()> {
-        if changes.clone().any(|(_, cell)| cell.long_bytes().is_some()) {
-            let writing = self.columns.begin_write();
-            let first_view = views.len();
-            for (column, cell) in changes.clone() {
-                if let Some(bytes) = cell.long_bytes() {
-                    let array = self.array_to_write(&writing, column, pin);
-                    self.place(array, bytes, first_view, views)?;
-                }
-            }
+        let (mut room, mut has_long) = (CellSizes::default(), false);
+        for (column, cell) in changes.clone() {
+            has_long |= cell.long_bytes().is_some();
+            let (array, raw) = self.load(row, ColumnPosition(column), pin);
+            // SAFETY: the caller owns the row, so no write to the cell is under way.
+            room.add(unsafe { array.resolve(&raw) });
+        }
+        if has_long {
+            self.place_all(changes.clone(), views, pin)?;
         }
         failpoint::reach("version of a row")?;
         let header = self.mark(row);
-        let mut version = Version::new(header.timestamp(), header.exists())?;
+        let mut version = NewVersion::new(header.timestamp(), header.exists(), room)?;
         for (column, _) in changes {
             let (array, raw) = self.load(row, ColumnPosition(column), pin);
-            // SAFETY: the caller owns the row, so no write to the cell is under way.
-            version.add(column as u32, unsafe { array.resolve(&raw) })?;
+            // SAFETY: as above; the cell is the one that there is room for.
+            version.add(column, unsafe { array.resolve(&raw) });
         }
         self.dirty.set(row);
         self.rows[row].chain.push(version);
         failpoint::step("row saved");
+        Ok(())
+    }
+
+    /// Places the long strings of an update.
+    #[cold]
+    fn place_all<'a>(
+        &self,
+        changes: impl Iterator<Item = (usize, Cell<'a>)>,
+        views: &mut Vec<u128>,
+        pin: &Guard,
+    ) -> Result<()> {
+        let writing = self.columns.begin_write();
+        let first_view = views.len();
+        for (column, cell) in changes {
+            if let Some(bytes) = cell.long_bytes() {
+                let array = self.array_to_write(&writing, column, pin);
+                self.place(array, bytes, first_view, views)?;
+            }
+        }
         Ok(())
     }
 

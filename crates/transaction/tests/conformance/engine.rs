@@ -112,8 +112,8 @@ impl Engine {
         };
         let columns = [1, 2];
         let versions = block.chain(offset).iter(&pin).map(|version| {
-            let cells = columns.map(|column| version.cell(column).map(|cell| word(cell.borrow())));
-            (version.begin.0 - MADE, cells)
+            let cells = columns.map(|column| version.cell(column).map(word));
+            (version.begin().0 - MADE, cells)
         });
         let cells = columns.map(|column: usize| {
             // SAFETY: inside a pin; no thread is in the middle of anything but a step.
