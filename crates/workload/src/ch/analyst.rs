@@ -141,7 +141,7 @@ impl ChAnalyst {
         self.check_point(point, &view, answers)
     }
 
-    /// As [`ask`](Self::ask), and compares the answer with an independent evaluation of the same snapshot.
+    /// Asks as [`ask`](Self::ask) does, and compares the answer with an independent evaluation of the same snapshot.
     ///
     /// # Errors
     /// The database's.

@@ -53,7 +53,7 @@ pub fn run(
     run_queries(config, machine, warnings, watch, &CH_QUERIES)
 }
 
-/// As [`run`], with other texts of the queries: the control of the comparison, which must find that they ask something else.
+/// Runs the benchmark with other texts of the queries: the control of the comparison, which must find that they ask something else.
 ///
 /// # Errors
 /// Those of [`run`], and the planner's.
