@@ -1,5 +1,6 @@
 //! `ankerdb bench`
 
+mod ch;
 mod long_reader;
 mod options;
 mod recovery;
@@ -8,16 +9,14 @@ mod tpcc;
 mod ycsb;
 
 use crate::engine::EngineOption;
-use crate::interrupt;
-use crate::progress::LoadBar;
 use ankerdb_engine::{Error, Isolation, Result};
 use ankerdb_measure::machine::Machine;
-use ankerdb_workload::htap::bench::{self, is_stop};
+use ankerdb_workload::htap::bench;
 use ankerdb_workload::htap::config::{HtapConfig, default_threads, parse_access, parse_isolation};
 use ankerdb_workload::htap::report::HtapReport;
 use ankerdb_workload::tpcc::input::Access;
-use ankerdb_workload::watch::{Event, Watch};
 use clap::{Args, Subcommand};
+use options::{print_or_write, watched};
 use std::path::PathBuf;
 
 /// The benchmarks.
@@ -33,6 +32,15 @@ pub(crate) enum Benchmark {
     /// far.
     #[command(verbatim_doc_comment)]
     Htap(HtapOptions),
+    /// CH-benCHmark: TPC-C's transactions beside TPC-H's 22 queries over the same tables.
+    ///
+    /// Loads TPC-C with suppliers, nations and regions, then runs rounds of phases: queries alone, both,
+    /// transactions beside threads that only burn CPU, and transactions alone. At the end answers
+    /// are compared with an independent evaluation of the same snapshots, beside transactions.
+    ///
+    /// A wrong answer fails the run. Ctrl-C ends it and prints what was measured so far.
+    #[command(verbatim_doc_comment)]
+    Ch(ch::ChArguments),
     /// TPC-C's transactions at full speed, and its consistency conditions.
     Tpcc(tpcc::TpccOptions),
     /// YCSB: reads and updates by key, ten to a transaction.
@@ -50,6 +58,7 @@ impl Benchmark {
     pub(crate) fn run(&self) -> Result<()> {
         match self {
             Benchmark::Htap(options) => run(options),
+            Benchmark::Ch(options) => ch::run(options),
             Benchmark::Tpcc(options) => tpcc::run(options),
             Benchmark::Ycsb(options) => ycsb::run(options),
             Benchmark::Smallbank(options) => smallbank::run(options),
@@ -124,26 +133,11 @@ fn run(options: &HtapOptions) -> Result<()> {
     let config = options.config();
     let machine = Machine::detect();
     let warnings = config.check(&machine)?;
-    for warning in &warnings {
-        eprintln!("warning: {warning}");
-    }
-    eprintln!("bench htap: {}", HtapReport::title(&config));
-    let stop = interrupt::flag();
-    let loading = LoadBar::new();
-    let observer = |event: Event<'_>| match event {
-        Event::Loading { done, total } => loading.show(done, total),
-        Event::Phase { round, name } => eprintln!("{}{name}", round_label(round)),
-        Event::Checking => eprintln!("checking the consistency conditions"),
-    };
-    let report = match bench::run(&config, &machine, warnings, &Watch { stop: &stop, observer: &observer }) {
-        Err(error) if is_stop(&error) => return Err(error.with_hint("Nothing was measured yet.")),
-        other => other?,
-    };
-    println!("{}", report.text());
-    if let Some(path) = &config.json {
-        report.write_json(path)?;
-        println!("result: {}", path.display());
-    }
+    let title = format!("bench htap: {}", HtapReport::title(&config));
+    let report = watched(&title, &warnings, round_label, |watch| {
+        bench::run(&config, &machine, warnings.clone(), watch)
+    })?;
+    print_or_write(&report.text(), config.json.as_deref(), |path| report.write_json(path))?;
     report.failure().map_or(Ok(()), |message| Err(Error::internal(message)))
 }
 

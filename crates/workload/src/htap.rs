@@ -45,7 +45,9 @@
 //! show. The 1,000 snapshots a second are read: W_YTD and D_YTD of all rows, whose sums must be the same. A wrong answer
 //! fails the run where level and engine promise right ones; a missed commit always does.
 
+pub mod acknowledged;
 pub mod bench;
+pub mod checks;
 pub mod config;
 pub mod duty;
 pub mod figure;
@@ -53,6 +55,7 @@ pub mod known;
 pub mod marker;
 pub mod olap;
 pub mod oltp;
+pub mod phase;
 mod phases;
 pub mod queries;
 mod ratios;

@@ -2,6 +2,7 @@
 //!
 //! - [`tpcc`]: TPC-C's tables, loader, the five transactions, and the consistency conditions that must always hold.
 //! - [`mod@bench`]: transactional workloads at full speed: TPC-C, YCSB and Smallbank, and their common part.
+//! - [`ch`]: CH-benCHmark: all of TPC-C's transactions beside TPC-H's 22 queries over its tables.
 //! - [`zipf`]: skewed choices.
 //! - [`watch`]: what benchmarks tell their observer.
 //! - [`htap`]: the eight analytical queries of AnKer (Figure 5), the two streams side by side, and the benchmark
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod ch;
 pub mod htap;
 pub mod tpcc;
 pub mod watch;

@@ -12,7 +12,7 @@ use ankerdb_workload::bench::report::BenchReport;
 use ankerdb_workload::htap::bench::is_stop;
 use ankerdb_workload::watch::{Event, Watch};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Threads, time, isolation level.
 #[derive(Args)]
@@ -77,14 +77,13 @@ impl BenchOptions {
     }
 }
 
-/// Runs a benchmark that was checked, shows its progress, prints and writes its report. An error if a condition is
-/// violated.
-pub(super) fn perform(
-    config: &BenchConfig,
+/// Runs a benchmark that was checked, and shows its progress. `label` says which round a phase belongs to.
+pub(super) fn watched<R>(
     title: &str,
     warnings: &[String],
-    benchmark: impl FnOnce(&Watch<'_>) -> Result<BenchReport>,
-) -> Result<()> {
+    label: fn(u32) -> String,
+    benchmark: impl FnOnce(&Watch<'_>) -> Result<R>,
+) -> Result<R> {
     for warning in warnings {
         eprintln!("warning: {warning}");
     }
@@ -93,17 +92,38 @@ pub(super) fn perform(
     let loading = LoadBar::new();
     let observer = |event: Event<'_>| match event {
         Event::Loading { done, total } => loading.show(done, total),
-        Event::Phase { round, name } => eprintln!("round {round}: {name}"),
+        Event::Phase { round, name } => eprintln!("{}{name}", label(round)),
         Event::Checking => eprintln!("checking the consistency conditions"),
     };
-    let report = match benchmark(&Watch { stop: &stop, observer: &observer }) {
-        Err(error) if is_stop(&error) => return Err(error.with_hint("Nothing was measured yet.")),
-        other => other?,
-    };
-    println!("{}", report.text());
-    if let Some(path) = &config.json {
-        report.write_json(path)?;
+    match benchmark(&Watch { stop: &stop, observer: &observer }) {
+        Err(error) if is_stop(&error) => Err(error.with_hint("Nothing was measured yet.")),
+        other => other,
+    }
+}
+
+/// Prints a result, and writes it to the file that was asked for.
+pub(super) fn print_or_write(
+    text: &str,
+    path: Option<&Path>,
+    write: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    println!("{text}");
+    if let Some(path) = path {
+        write(path)?;
         println!("result: {}", path.display());
     }
+    Ok(())
+}
+
+/// Runs a benchmark that was checked, shows its progress, prints and writes its report. An error if a condition is
+/// violated.
+pub(super) fn perform(
+    config: &BenchConfig,
+    title: &str,
+    warnings: &[String],
+    benchmark: impl FnOnce(&Watch<'_>) -> Result<BenchReport>,
+) -> Result<()> {
+    let report = watched(title, warnings, |round| format!("round {round}: "), benchmark)?;
+    print_or_write(&report.text(), config.json.as_deref(), |path| report.write_json(path))?;
     report.failure().map_or(Ok(()), |message| Err(Error::internal(message)))
 }

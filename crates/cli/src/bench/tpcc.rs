@@ -39,7 +39,7 @@ fn mix(name: &str) -> std::result::Result<Mix, String> {
     parse_name("mix", &Mix::ALL, Mix::name, name).map_err(|error| error.to_string())
 }
 
-fn access(name: &str) -> std::result::Result<Access, String> {
+pub(super) fn access(name: &str) -> std::result::Result<Access, String> {
     let all = [Access::Home, Access::Uniform, Access::Skewed];
     parse_name("access pattern", &all, Access::name, name).map_err(|error| error.to_string())
 }

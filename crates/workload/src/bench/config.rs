@@ -140,7 +140,11 @@ impl BenchConfig {
 }
 
 impl MemoryNeed {
-    fn check(&self, available: u64) -> Result<()> {
+    /// Refuses what does not fit.
+    ///
+    /// # Errors
+    /// 22023, saying how much would.
+    pub fn check(&self, available: u64) -> Result<()> {
         let needed = self.bytes_each.saturating_mul(self.count).saturating_add(self.bytes_besides);
         if needed <= available {
             return Ok(());

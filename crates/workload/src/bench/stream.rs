@@ -4,6 +4,7 @@ use super::client::{Client, ClientSetup, Done, Workload};
 use super::profile::Counts;
 use crate::tpcc::load::now;
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
+use ankerdb_measure::cpu::ThreadClock;
 use ankerdb_measure::histogram::Histogram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -54,6 +55,8 @@ impl KindResult {
 pub struct StreamResult {
     /// The recorded time.
     pub elapsed: Duration,
+    /// CPU time of its threads meanwhile.
+    pub cpu: Duration,
     /// By [`Workload::kinds`].
     pub kinds: Vec<KindResult>,
     /// Allocations of the client threads, if they were counted.
@@ -83,6 +86,7 @@ impl StreamResult {
     /// Adds another phase's.
     pub fn add(&mut self, other: &StreamResult) {
         self.elapsed += other.elapsed;
+        self.cpu += other.cpu;
         self.kinds.resize_with(self.kinds.len().max(other.kinds.len()), KindResult::default);
         self.kinds.iter_mut().zip(&other.kinds).for_each(|(kind, other)| kind.add(other));
         if let Some(allocations) = other.allocations {
@@ -201,6 +205,7 @@ impl Worker {
         let (began, date) = (Instant::now(), now());
         let mut started = began;
         let (mut completed, mut allocations_before) = (0, None);
+        let (clock, mut cpu_before) = (ThreadClock::of_this_thread(), None);
         while self.shared.state.load(Ordering::Relaxed) != STOPPED {
             let today = date + (started - began).as_micros() as i64;
             let kind = self.client.draw();
@@ -209,6 +214,9 @@ impl Worker {
             // Recorded only now: a transaction that began before the recording and ended in it makes up for one that
             // began in it and did not end.
             if self.shared.state.load(Ordering::Relaxed) == RECORDING {
+                if let (Some(clock), None) = (&clock, cpu_before) {
+                    cpu_before = Some(clock.read());
+                }
                 if let (Some(allocations), None) = (self.allocations, allocations_before) {
                     allocations_before = Some(allocations());
                 }
@@ -228,7 +236,9 @@ impl Worker {
         }
         let counted = self.allocations.zip(allocations_before);
         let allocations = counted.map(|(allocations, before)| allocations() - before);
-        Ok(StreamResult { kinds: self.kinds, allocations, ..StreamResult::default() })
+        let cpu = clock.zip(cpu_before).map(|(clock, before)| clock.read().saturating_sub(before));
+        let cpu = cpu.unwrap_or_default();
+        Ok(StreamResult { kinds: self.kinds, allocations, cpu, ..StreamResult::default() })
     }
 
     /// Runs the drawn transaction until it is completed, counting failures; `None` if the stream was stopped before.

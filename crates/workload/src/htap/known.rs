@@ -14,6 +14,7 @@
 //!
 //! Only the mix of the papers is meant: New-Order, Payment, Order-Status. Delivery would remove new orders.
 
+use super::acknowledged::Acknowledged;
 use super::marker;
 use crate::tpcc::load::{DISTRICTS, ITEMS};
 use crate::tpcc::schema::{TpccTables, district, warehouse};
@@ -112,17 +113,55 @@ impl Sums {
             marker: of(9)?,
         })
     }
+
+    /// The first of the equations that does not hold.
+    pub fn violation(&self, kept: &KeptDifferences) -> Option<String> {
+        let delivered = self.orders - self.new_orders;
+        let equations = [
+            ("sum(w_ytd) in cents", self.warehouse_ytd, "sum(d_ytd)", self.district_ytd),
+            ("rows of orders", self.orders, "sum(d_next_o_id - 1)", self.order_numbers),
+            ("orders not in new_order", delivered, "those loaded", kept.delivered.unwrap_or(delivered)),
+            ("rows of order_line", self.lines, "sum(o_ol_cnt)", self.lines_of_orders),
+            (
+                "sum(ol_quantity) - sum(s_ytd)",
+                self.quantity - self.stock_ytd,
+                "the quantity loaded",
+                kept.quantity_loaded,
+            ),
+        ];
+        let (left, value, right, other) = equations.into_iter().find(|(_, left, _, right)| left != right)?;
+        Some(format!("{left} is {value}, {right} is {other}"))
+    }
+
+    /// What they should show and do not, because they are older than what was acknowledged. New orders may have been delivered.
+    pub fn missed(&self, floor: &Floor) -> Option<String> {
+        let shown = Answer {
+            orders: Some(self.orders),
+            new_orders: None,
+            quantity: Some(self.quantity),
+            district_ytd: Some(self.district_ytd),
+        };
+        shown.missed(floor)
+    }
 }
 
-/// Transactions that clients know to be committed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Acknowledged {
-    /// New-Orders.
-    pub orders: i64,
-    /// OL_QUANTITY of their lines.
-    pub quantity: i64,
-    /// Cents of Payments.
-    pub paid: i64,
+/// Differences between sums that transactions keep.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptDifferences {
+    /// Orders that are not in NEW-ORDER; not kept where there are Deliveries.
+    delivered: Option<i64>,
+    /// OL_QUANTITY of orders that the loader made: they are not in S_YTD.
+    quantity_loaded: i64,
+}
+
+impl KeptDifferences {
+    /// From an idle database.
+    pub fn of(sums: &Sums, has_deliveries: bool) -> KeptDifferences {
+        KeptDifferences {
+            delivered: (!has_deliveries).then_some(sums.orders - sums.new_orders),
+            quantity_loaded: sums.quantity - sums.stock_ytd,
+        }
+    }
 }
 
 /// The least that a query that begins now must show.
@@ -152,10 +191,7 @@ pub struct LoadedConstants {
     warehouses: usize,
     /// The average of D_TAX.
     tax: f64,
-    /// Orders that are not in NEW-ORDER.
-    delivered: i64,
-    /// OL_QUANTITY of orders that the loader made: they are not in S_YTD.
-    quantity_loaded: i64,
+    kept: KeptDifferences,
 }
 
 /// What the answer of one of the eight queries tells about the state that it was computed from.
@@ -174,8 +210,7 @@ impl LoadedConstants {
     /// XX000 if the sums contradict each other.
     pub fn of(warehouses: usize, sums: &Sums, sixth: &[RecordBatch]) -> Result<LoadedConstants> {
         let tax = single(sixth, 0)?;
-        let (delivered, quantity_loaded) = (sums.orders - sums.new_orders, sums.quantity - sums.stock_ytd);
-        let known = LoadedConstants { warehouses, tax, delivered, quantity_loaded };
+        let known = LoadedConstants { warehouses, tax, kept: KeptDifferences::of(sums, false) };
         match known.violation(sums) {
             Some(violation) => Err(Error::internal(format!("the loaded tables are wrong: {violation}"))),
             None => Ok(known),
@@ -184,20 +219,7 @@ impl LoadedConstants {
 
     /// The first of the equations that does not hold.
     pub fn violation(&self, sums: &Sums) -> Option<String> {
-        let equations = [
-            ("sum(w_ytd) in cents", sums.warehouse_ytd, "sum(d_ytd)", sums.district_ytd),
-            ("rows of orders", sums.orders, "sum(d_next_o_id - 1)", sums.order_numbers),
-            ("orders not in new_order", sums.orders - sums.new_orders, "those loaded", self.delivered),
-            ("rows of order_line", sums.lines, "sum(o_ol_cnt)", sums.lines_of_orders),
-            (
-                "sum(ol_quantity) - sum(s_ytd)",
-                sums.quantity - sums.stock_ytd,
-                "the quantity loaded",
-                self.quantity_loaded,
-            ),
-        ];
-        let (left, value, right, other) = equations.into_iter().find(|(_, left, _, right)| left != right)?;
-        Some(format!("{left} is {value}, {right} is {other}"))
+        sums.violation(&self.kept)
     }
 
     /// Reads the answer of a query, by its position in [`QUERIES`](super::queries::QUERIES). The text describes errors that

@@ -6,7 +6,9 @@
 //! one query on the same snapshot (where queries run in copies of the process, in a copy of its own): they must fit each other
 //! and the answer, and show the marker. None of this is in the latencies.
 
-use super::known::{Acknowledged, Answer, Floor, LoadedConstants, Sums};
+use super::acknowledged::Acknowledged;
+use super::checks::Checks;
+use super::known::{Answer, Floor, LoadedConstants, Sums};
 use super::marker::Marker;
 use super::oltp::OltpStream;
 use super::queries::QUERIES;
@@ -16,7 +18,6 @@ use ankerdb_measure::latency::Latencies;
 use ankerdb_sql::{AnalyticalQuery, SqlEngine};
 use datafusion::arrow::array::{Array, Int64Array};
 use datafusion::arrow::record_batch::RecordBatch;
-use serde::Serialize;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -27,8 +28,6 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_micros(100);
 /// Queries until the sums are queried again: they read more than any of the queries does.
 const SUMS_EVERY: usize = 8;
-/// Wrong answers that are reported one by one.
-const TOLD_MAX: usize = 10;
 
 /// Position of Q6 in [`QUERIES`].
 const SIXTH: usize = 5;
@@ -55,61 +54,6 @@ pub struct OlapResult {
     pub snapshot_creation: Latencies,
     /// The checks of the answers.
     pub checks: Checks,
-}
-
-/// The results of the checks of answers.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Checks {
-    /// Answers compared with what is known.
-    pub answers: u64,
-    /// Sums over the tables, compared with each other and with the answer of the query before.
-    pub sums: u64,
-    /// Markers looked for, each committed and acknowledged before the query.
-    pub markers: u64,
-    /// Answers and markers older than what was acknowledged before.
-    pub missed: u64,
-    /// Wrong answers and sums.
-    pub wrong: u64,
-    /// Some of those, in words.
-    pub told: Vec<String>,
-}
-
-impl Checks {
-    /// Adds another phase's.
-    pub fn add(&mut self, other: &Checks) {
-        self.answers += other.answers;
-        self.sums += other.sums;
-        self.markers += other.markers;
-        self.missed += other.missed;
-        self.wrong += other.wrong;
-        other.told.iter().for_each(|text| self.tell(text.clone()));
-    }
-
-    fn tell(&mut self, text: String) {
-        if self.told.len() < TOLD_MAX {
-            self.told.push(text);
-        }
-    }
-
-    fn note_wrong(&mut self, what: &str, found: Option<String>) {
-        if let Some(found) = found {
-            self.wrong += 1;
-            self.tell(format!("{what}: {found}"));
-        }
-    }
-
-    fn note_marker(&mut self, seen: i64, acknowledged: i64) {
-        self.markers += 1;
-        let is_old = seen < acknowledged;
-        self.note_missed("marker", is_old.then(|| format!("{seen} instead of {acknowledged}")));
-    }
-
-    fn note_missed(&mut self, what: &str, found: Option<String>) {
-        if let Some(found) = found {
-            self.missed += 1;
-            self.tell(format!("{what}: {found}"));
-        }
-    }
 }
 
 impl OlapResult {

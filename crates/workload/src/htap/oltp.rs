@@ -4,7 +4,7 @@
 //! is the time from the first start to the last commit. A New-Order that is rolled back for its unused item (1%) is
 //! completed work, as in the specification.
 
-use super::known::Acknowledged;
+use super::acknowledged::{Acknowledged, AcknowledgedCount};
 use super::marker::Marker;
 use crate::tpcc::input::{Access, Input, Inputs, TpccTransaction};
 use crate::tpcc::load::now;
@@ -15,7 +15,7 @@ use ankerdb_measure::cpu::ThreadClock;
 use ankerdb_measure::histogram::{Histogram, LiveHistogram};
 use ankerdb_measure::latency::Latencies;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -111,28 +111,14 @@ impl OltpResult {
 #[derive(Default)]
 struct Tally {
     completed: AtomicU64,
-    /// The fields mean what they do in [`Acknowledged`].
-    orders: AtomicI64,
-    quantity: AtomicI64,
-    paid: AtomicI64,
+    acknowledged: AcknowledgedCount,
     latencies: LiveHistogram,
 }
 
 impl Tally {
-    /// Adds a transaction that its client knows to be committed. A reader of the counts that then begins to read the
-    /// data must see it.
+    /// Adds a transaction that its client knows to be committed.
     fn add(&self, input: &Input, outcome: &Outcome) {
-        let add = |count: &AtomicI64, amount: i64| {
-            count.store(count.load(Ordering::Relaxed) + amount, Ordering::Release);
-        };
-        match (input, outcome) {
-            (Input::NewOrder(order), Outcome::NewOrder(_)) => {
-                add(&self.orders, 1);
-                add(&self.quantity, order.lines.iter().map(|line| i64::from(line.quantity)).sum());
-            }
-            (Input::Payment(payment), Outcome::Payment(_)) => add(&self.paid, payment.amount as i64),
-            _ => {}
-        }
+        self.acknowledged.add(input, outcome);
         self.completed.store(self.completed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
@@ -191,14 +177,9 @@ impl OltpStream {
 
     /// What clients know to be committed since the start; of payments nothing at levels at which they may be lost.
     pub fn acknowledged(&self) -> Acknowledged {
-        let sum = |count: fn(&Tally) -> &AtomicI64| {
-            self.shared.tallies.iter().map(|tally| count(tally).load(Ordering::Acquire)).sum()
-        };
-        Acknowledged {
-            orders: sum(|tally| &tally.orders),
-            quantity: sum(|tally| &tally.quantity),
-            paid: if self.shared.keeps_payments { sum(|tally| &tally.paid) } else { 0 },
-        }
+        let counts = self.shared.tallies.iter().map(|tally| tally.acknowledged.so_far());
+        let known = counts.fold(Acknowledged::default(), Acknowledged::and);
+        Acknowledged { paid: if self.shared.keeps_payments { known.paid } else { 0 }, ..known }
     }
 
     /// Whether some thread has ended already: its limit was reached, or it failed.

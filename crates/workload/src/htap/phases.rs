@@ -5,12 +5,12 @@ use super::duty::Duty;
 use super::known::{Sums, read_ytd};
 use super::olap::{Analyst, Beside, OlapResult, QueryOrder, QueryRun};
 use super::oltp::{OltpOptions, OltpResult, OltpStream, OltpWorld};
+use super::phase::{Cores, Measured, PhaseReport, run_phase};
 use super::queries::{QUERIES, TABLES};
-use super::report::PhaseReport;
 use crate::tpcc::schema::TpccTables;
-use crate::watch::{Event, Watch};
+use crate::watch::Watch;
 use ankerdb_engine::{Error, Isolation, Result, Session, Snapshot};
-use ankerdb_measure::cpu::{CpuTimes, OwnTimes};
+use ankerdb_measure::cpu::OwnTimes;
 use ankerdb_measure::latency::Latencies;
 use ankerdb_measure::rounds;
 use ankerdb_sql::SqlEngine;
@@ -26,12 +26,6 @@ const WARM_UP: Duration = Duration::from_millis(100);
 const SNAPSHOT_INTERVAL: Duration = Duration::from_micros(1_000_000 / SNAPSHOTS_PER_SECOND);
 /// Pause between snapshots of the loop that only takes snapshots, so that it is no load of its own.
 const SNAPSHOT_PAUSE: Duration = Duration::from_micros(20);
-
-/// A phase's result, and whether too much of the CPU went elsewhere meanwhile.
-pub(super) struct Measured<T> {
-    pub value: T,
-    pub noisy: bool,
-}
 
 /// The OLTP stream, and what computed beside it.
 #[derive(Default)]
@@ -126,11 +120,8 @@ impl Phases<'_> {
         run: impl FnOnce(&mut Self) -> Result<T>,
         describe: impl FnOnce(&T, &mut PhaseReport),
     ) -> Result<Measured<T>> {
-        self.watch.tell(Event::Phase { round: self.round, name });
-        let (started, before) = (Instant::now(), CpuTimes::now());
-        let value = run(self)?;
-        let noise = CpuTimes::now().noise_since(before);
-        let mut report = PhaseReport::new(self.round, name, started.elapsed(), noise);
+        let (watch, round) = (self.watch, self.round);
+        let (value, mut report) = run_phase(watch, round, name, || run(self))?;
         describe(&value, &mut report);
         let noisy = report.noisy;
         self.log.push(report);
@@ -201,7 +192,7 @@ impl Phases<'_> {
         };
         self.phase("control", run, |control, report| {
             describe_oltp(&control.oltp, report);
-            report.note_cpu(&control.oltp, control.beside);
+            note_cpu(report, &control.oltp, control.beside);
         })
     }
 
@@ -330,9 +321,13 @@ fn describe_oltp(result: &OltpResult, report: &mut PhaseReport) {
     report.oltp_tps = Some(result.per_second());
 }
 
+fn note_cpu(report: &mut PhaseReport, oltp: &OltpResult, beside: Duration) {
+    report.cores = Some(Cores::of(oltp.cpu, beside, oltp.elapsed));
+}
+
 fn describe_hybrid(hybrid: &Hybrid, report: &mut PhaseReport) {
     describe_oltp(&hybrid.oltp, report);
-    report.note_cpu(&hybrid.oltp, hybrid.beside);
+    note_cpu(report, &hybrid.oltp, hybrid.beside);
     report.queries = Some(hybrid.olap.runs.len());
 }
 

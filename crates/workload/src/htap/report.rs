@@ -6,23 +6,23 @@
 mod text;
 
 use super::bench::Measurements;
+use super::checks::Checks;
 use super::config::{ConfigReport, HtapConfig, isolation_name};
 use super::figure::{Clean, Count};
-use super::olap::{Checks, OlapResult};
+use super::olap::OlapResult;
 use super::oltp::{KindResult, OltpResult};
+use super::phase::PhaseReport;
 use super::phases::{Hybrid, SnapshotReads};
 use super::queries::QUERIES;
-use super::ratios::{Ratios, cores_of};
+use super::ratios::Ratios;
 use crate::commit;
 use crate::tpcc::input::TpccTransaction;
 use ankerdb_engine::{Configuration, Error, Isolation, Result};
-use ankerdb_measure::cpu::Noise;
 use ankerdb_measure::latency::{Latencies, quantile};
 use ankerdb_measure::machine::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 /// One result.
 #[derive(Clone, Debug, Serialize)]
@@ -52,59 +52,6 @@ pub struct HtapReport {
     consistency_is_promised: bool,
     #[serde(skip)]
     answers_are_promised: bool,
-}
-
-/// One phase as it went.
-#[derive(Clone, Debug, Serialize)]
-pub struct PhaseReport {
-    round: u32,
-    name: &'static str,
-    seconds: f64,
-    /// Share of all CPU time that the hypervisor gave to others.
-    steal: f64,
-    /// Share of all CPU time that other processes used.
-    other_processes: f64,
-    /// Too much of either: the phase is left out of all figures.
-    pub(super) noisy: bool,
-    /// Transactions per second, where the OLTP stream ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) oltp_tps: Option<f64>,
-    /// Cores that the OLTP threads used, and that were used beside them, where that is compared.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) cores: Option<Cores>,
-    /// Analytical queries, where they ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) queries: Option<usize>,
-}
-
-/// CPU time per second.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Cores {
-    /// Of the OLTP threads.
-    pub oltp: f64,
-    /// Of queries, or of the load that stands in for them.
-    pub beside: f64,
-}
-
-impl PhaseReport {
-    pub(super) fn new(round: u32, name: &'static str, length: Duration, noise: Noise) -> PhaseReport {
-        let Noise { steal, others } = noise;
-        PhaseReport {
-            round,
-            name,
-            seconds: length.as_secs_f64(),
-            steal,
-            other_processes: others,
-            noisy: noise.is_too_much(),
-            oltp_tps: None,
-            cores: None,
-            queries: None,
-        }
-    }
-
-    pub(super) fn note_cpu(&mut self, oltp: &OltpResult, beside: Duration) {
-        self.cores = Some(Cores { oltp: cores_of(oltp.cpu, oltp), beside: cores_of(beside, oltp) });
-    }
 }
 
 #[derive(Clone, Debug, Serialize)]

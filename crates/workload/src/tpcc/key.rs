@@ -46,6 +46,13 @@ impl KeyBuffer {
         &self.0
     }
 
+    /// Primary key of ORDER-LINE.
+    pub fn order_line(&mut self, warehouse: i32, district: i16, order: i32, number: i16) -> &[u8] {
+        self.in_district(warehouse, district, order);
+        push_smallint(&mut self.0, number);
+        &self.0
+    }
+
     /// Prefix of the customers of one last name.
     pub fn customer_name(&mut self, warehouse: i32, district: i16, last: &str) -> &[u8] {
         self.district(warehouse, district);

@@ -12,7 +12,7 @@ use ankerdb_engine::{
 use std::sync::Arc;
 
 /// `numeric(precision, scale)`.
-const fn numeric(precision: u8, scale: u8) -> DataType {
+pub(crate) const fn numeric(precision: u8, scale: u8) -> DataType {
     DataType::Numeric { precision, scale }
 }
 /// Sums of money that only grow.
@@ -59,6 +59,7 @@ macro_rules! table {
         }
     };
 }
+pub(crate) use table;
 
 table! {
     /// WAREHOUSE

@@ -2,9 +2,9 @@
 
 use super::{Checks, HtapReport, LatencyNs, LatencyUs};
 use crate::htap::figure::{Count, Figure};
+use crate::htap::phase::write_phases;
 use crate::htap::ratios::Beside;
 use crate::tpcc::check::CONDITIONS;
-use ankerdb_measure::cpu::Noise;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ impl HtapReport {
         self.write_snapshots(&mut text);
         self.write_queries(&mut text);
         self.write_targets(&mut text);
-        self.write_phases(&mut text);
+        write_phases(&self.phases, &mut text);
         for warning in &self.warnings {
             let _ = writeln!(text, "warning: {warning}");
         }
@@ -224,36 +224,6 @@ impl HtapReport {
             Target::count("wrong answers", found(wrong + snapshot.wrong), 0.0),
         ]);
         targets
-    }
-
-    /// Every phase with the CPU time that others took; those that are too noisy are marked.
-    fn write_phases(&self, text: &mut String) {
-        text.push_str(
-            "\nround  phase                         s   stolen  others  transactions/s  cores OLTP  beside  queries\n",
-        );
-        for phase in &self.phases {
-            let _ = writeln!(
-                text,
-                "{:>5}  {:<24} {:>6.1}  {:>6.1}% {:>6.1}% {:>15} {:>11} {:>7} {:>8}{}",
-                phase.round,
-                phase.name,
-                phase.seconds,
-                phase.steal * 100.0,
-                phase.other_processes * 100.0,
-                number(phase.oltp_tps, 0),
-                number(phase.cores.map(|cores| cores.oltp), 2),
-                number(phase.cores.map(|cores| cores.beside), 2),
-                phase.queries.map_or_else(|| "-".to_owned(), |queries| queries.to_string()),
-                if phase.noisy { "  NOISY" } else { "" }
-            );
-        }
-        let noisy = self.phases.iter().filter(|phase| phase.noisy).count();
-        let _ = writeln!(
-            text,
-            "{noisy} of {} phases were noisy ({}); all figures above leave them out",
-            self.phases.len(),
-            Noise::limits()
-        );
     }
 }
 
