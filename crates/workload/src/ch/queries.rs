@@ -1,9 +1,10 @@
 //! The 22 queries of CH-benCHmark (Cole et al., DBTest 2011): those of TPC-H over TPC-C's tables.
 //!
 //! Where we differ from the definition: upper bounds of dates are in 2100, since our loader dates its rows with the day of the
-//! run, and every such condition is to hold for all rows, as it does there; the one lower bound that is later than 2007 (Q20) is as it
-//! was. Q21 compares a line's delivery with the last one of its order, where the definition asks that there is no later one. Conditions that all branches of a disjunction share (Q19) are written once. Each query names all columns of its order that
-//! the definition names; rows that are alike in those come in any order.
+//! run, and every such condition is to hold for all rows, as it does there; the one lower bound that is later than 2007 (Q20) is as
+//! it was. Q21 compares a line's delivery with the last one of its order, where the definition asks that there is no later one.
+//! Conditions that all branches of a disjunction share (Q19) are written once. Each query names all columns of its order that the
+//! definition names; rows that are alike in those come in any order.
 
 /// One of the queries.
 #[derive(Clone, Copy, Debug)]
