@@ -85,24 +85,19 @@ impl ChConfig {
                 "--isolation must be serializable or repeatable-read: others do not keep what is checked";
             return Err(invalid(message.to_owned()));
         }
-        let growth = (self.oltp_threads.min(machine.cores) as u64)
-            .saturating_mul(self.seconds + self.evaluation_seconds())
-            .saturating_mul(GROWTH_BYTES_PER_THREAD_SECOND);
+        // Transactions go on beside the comparison, for a second and a quarter of one for each query and warehouse, at most and roughly.
+        let queries = if self.check_all { CH_QUERIES.len() } else { SAMPLE } as u64;
+        let growth_each_second = self.oltp_threads.min(machine.cores) as u64 * GROWTH_BYTES_PER_THREAD_SECOND;
+        let growth = (self.seconds + queries).saturating_mul(growth_each_second);
         let need = MemoryNeed {
             option: "--warehouses",
             count: u64::from(self.warehouses),
-            bytes_each: BYTES_PER_WAREHOUSE,
+            bytes_each: BYTES_PER_WAREHOUSE + queries * growth_each_second / 4,
             bytes_besides: BASE_BYTES.saturating_add(growth),
         };
         available_memory_bytes().map_or(Ok(()), |available| need.check(available))?;
         self.json.as_deref().map_or(Ok(()), check_writable)?;
         Ok(self.warnings(machine))
-    }
-
-    /// How long transactions go on beside the comparison, at most and roughly: a quarter of a second for each query and warehouse.
-    fn evaluation_seconds(&self) -> u64 {
-        let queries = if self.check_all { CH_QUERIES.len() } else { SAMPLE } as u64;
-        queries * (1 + u64::from(self.warehouses) / 4)
     }
 
     fn warnings(&self, machine: &Machine) -> Vec<String> {
