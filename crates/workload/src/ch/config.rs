@@ -2,7 +2,9 @@
 
 use super::queries::CH_QUERIES;
 use crate::bench::config::{MemoryNeed, SECONDS_MAX, at_least_one, at_most, invalid};
-use crate::htap::config::{BYTES_PER_WAREHOUSE, check_writable, isolation_name, warnings_of_any};
+use crate::htap::config::{
+    BYTES_PER_WAREHOUSE, check_writable, isolation_name, warnings_of_any, warnings_of_phases,
+};
 use crate::tpcc::input::Access;
 use ankerdb_engine::{Isolation, Result};
 use ankerdb_measure::machine::{Machine, available_memory_bytes};
@@ -101,17 +103,8 @@ impl ChConfig {
     }
 
     fn warnings(&self, machine: &Machine) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let threads = self.oltp_threads + self.olap_threads;
-        if threads > machine.cores {
-            warnings.push(format!(
-                "{threads} threads share {} cores: the ratios show competition for CPU, not for data",
-                machine.cores
-            ));
-        }
-        if self.seconds < 20 {
-            warnings.push(format!("{} seconds make phases so short that ratios are noisy", self.seconds));
-        }
+        let mut warnings =
+            warnings_of_phases(self.oltp_threads + self.olap_threads, machine.cores, self.seconds);
         if self.access == Access::Home && self.oltp_threads > self.warehouses as usize {
             let (threads, warehouses) = (self.oltp_threads, self.warehouses);
             warnings.push(format!("{threads} threads share {warehouses} home warehouses: they contend"));

@@ -12,7 +12,7 @@ use crate::bench::stream::{KindResult, StreamResult};
 use crate::commit;
 use crate::htap::checks::Checks;
 use crate::htap::figure::{Clean, Count, Figure, Sample};
-use crate::htap::phase::{Measured, PhaseReport, write_phases};
+use crate::htap::phase::{Measured, PhaseReport, write_end};
 use crate::tpcc::check::CONDITIONS;
 use ankerdb_engine::{Error, Result};
 use ankerdb_measure::latency::{Latencies, quantile};
@@ -207,13 +207,7 @@ impl ChReport {
         self.write_transactions(&mut text);
         self.write_checks(&mut text);
         self.write_queries(&mut text);
-        write_phases(&self.phases, &mut text);
-        for warning in &self.warnings {
-            let _ = writeln!(text, "warning: {warning}");
-        }
-        if self.interrupted {
-            text.push_str("stopped by the user: this is what was measured until then\n");
-        }
+        write_end(&self.phases, &self.warnings, self.interrupted, &mut text);
         text
     }
 

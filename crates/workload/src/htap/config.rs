@@ -108,17 +108,8 @@ impl HtapConfig {
     }
 
     fn warnings(&self, machine: &Machine) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let threads = self.oltp_threads + self.olap_threads;
-        if threads > machine.cores {
-            warnings.push(format!(
-                "{threads} threads share {} cores: the ratios show competition for CPU, not for data",
-                machine.cores
-            ));
-        }
-        if self.seconds < 20 {
-            warnings.push(format!("{} seconds make phases so short that ratios are noisy", self.seconds));
-        }
+        let mut warnings =
+            warnings_of_phases(self.oltp_threads + self.olap_threads, machine.cores, self.seconds);
         warnings.extend(warnings_of_any(self.rounds));
         warnings
     }
@@ -198,6 +189,20 @@ fn at_most(option: &str, value: u64, limit: u64) -> Result<()> {
     } else {
         Err(invalid(format!("{option} must be at most {limit}, not {value}")))
     }
+}
+
+/// Warnings about phases of transactions and queries by so many threads, for so many seconds each.
+pub(crate) fn warnings_of_phases(threads: usize, cores: usize, seconds: u64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if threads > cores {
+        warnings.push(format!(
+            "{threads} threads share {cores} cores: the ratios show competition for CPU, not for data"
+        ));
+    }
+    if seconds < 20 {
+        warnings.push(format!("{seconds} seconds make phases so short that ratios are noisy"));
+    }
+    warnings
 }
 
 /// Warnings that any benchmark of this many rounds gives.

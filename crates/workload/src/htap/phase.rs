@@ -84,8 +84,19 @@ pub(crate) fn run_phase<T>(
     Ok((value, PhaseReport::new(round, name, started.elapsed(), noise)))
 }
 
+/// The end of a result for people: its phases, what is to be known about it, and whether it is all.
+pub(crate) fn write_end(phases: &[PhaseReport], warnings: &[String], interrupted: bool, text: &mut String) {
+    write_phases(phases, text);
+    for warning in warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    if interrupted {
+        text.push_str("stopped by the user: this is what was measured until then\n");
+    }
+}
+
 /// Every phase with the CPU time that others took, for people; those that are too noisy are marked.
-pub(crate) fn write_phases(phases: &[PhaseReport], text: &mut String) {
+fn write_phases(phases: &[PhaseReport], text: &mut String) {
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
     };

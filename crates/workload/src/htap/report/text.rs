@@ -2,7 +2,7 @@
 
 use super::{Checks, HtapReport, LatencyNs, LatencyUs};
 use crate::htap::figure::{Count, Figure};
-use crate::htap::phase::write_phases;
+use crate::htap::phase::write_end;
 use crate::htap::ratios::Beside;
 use crate::tpcc::check::CONDITIONS;
 use std::collections::BTreeMap;
@@ -47,13 +47,7 @@ impl HtapReport {
         self.write_snapshots(&mut text);
         self.write_queries(&mut text);
         self.write_targets(&mut text);
-        write_phases(&self.phases, &mut text);
-        for warning in &self.warnings {
-            let _ = writeln!(text, "warning: {warning}");
-        }
-        if self.interrupted {
-            text.push_str("stopped by the user: this is what was measured until then\n");
-        }
+        write_end(&self.phases, &self.warnings, self.interrupted, &mut text);
         text
     }
 
