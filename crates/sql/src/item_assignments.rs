@@ -54,7 +54,13 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let lists = (0..places.len()).filter(|&place| words::word(tokens, &places, place) == "set");
     let lists: Vec<_> = lists.filter_map(|set| list(tokens, &places, set + 1)).collect();
     // From behind, so that the places of those before stay.
+    let mut behind = places.len();
     for (range, assignments) in lists.into_iter().rev().filter(|(_, list)| list.iter().any(is_of_item)) {
+        // A list within a value of another one is no SQL: what is wrong with it is for the parser to say.
+        if range.end > behind {
+            continue;
+        }
+        behind = range.start;
         let whole = places[range.start]..places[range.end - 1] + 1;
         tokens.splice(whole, written(assignments));
     }
