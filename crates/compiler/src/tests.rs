@@ -195,7 +195,7 @@ impl Case {
     }
 
     /// The result by the interpreter, or by code that is made so.
-    fn result(&self, make: Option<&dyn Fn(&Pipeline, u64) -> Compiled>) -> PipelineOutcome {
+    fn result(&self, make: Option<CodeMaker<'_>>) -> PipelineOutcome {
         let mut runner = PipelineRunner::new(&self.pipeline, &self.parameters).expect("its parameters");
         for (columns, rows) in &self.batches {
             let batch = batch(&self.pipeline, columns, *rows);
@@ -205,6 +205,9 @@ impl Case {
         Ok(told(&self.pipeline, runner.groups()))
     }
 }
+
+/// Makes code of a pipeline, for columns with NULLs as the bits say.
+type CodeMaker<'a> = &'a dyn Fn(&Pipeline, u64) -> Compiled;
 
 /// Aggregates by the texts of their keys, or the error.
 type PipelineOutcome = Result<BTreeMap<String, Vec<Option<i128>>>, Fault>;
