@@ -3,7 +3,7 @@
 //! stay in registers from its columns to its aggregates.
 //!
 //! ```text
-//!  a query's plan ───(next)─────► Pipeline ──┬──► Compiled ──► PipelineRunner ──► PipelineGroups
+//!  a query's plan ──(crate sql)──► Pipeline ──┬──► Compiled ──► PipelineRunner ──► PipelineGroups
 //!                                 typed, as  │                  rows that the code
 //!                                 text in    └──► Interpreter ◄─ leaves to it
 //!                                 tests
