@@ -1,7 +1,10 @@
 //! EXPLAIN of queries of the OLAP path: DataFusion's operators as nodes, with what they have counted in a run.
 
+use super::compiled;
+use super::error::from_datafusion;
 use super::{OlapEngine, OlapPlan, physical_plan};
 use crate::CancelHandle;
+use crate::compiler_mode::CompilerMode;
 use crate::explain::{Actual, PlanNode, Probe};
 use ankerdb_engine::{Error, Result, Value};
 use chrono::{DateTime, Utc};
@@ -30,6 +33,10 @@ fn described(operator: &dyn ExecutionPlan, verbose: bool, began: Option<DateTime
     let mut node = PlanNode::new(kind, line);
     if let Some(details) = rest.filter(|rest| !rest.is_empty()) {
         node = node.part("Details", details);
+    }
+    if let Some(reason) = compiled::why_not(operator) {
+        node = node.part("Not Compiled", reason.clone());
+        node.headline.push_str(&format!(", not compiled: {reason}"));
     }
     let metrics = began.and_then(|began| Some((began, operator.metrics()?)));
     node = node.measured(metrics.and_then(|(began, metrics)| actual(&metrics, began)));
@@ -62,7 +69,7 @@ fn earlier(one: Option<DateTime<Utc>>, other: Option<DateTime<Utc>>) -> Option<D
 
 impl OlapEngine {
     /// The plan as planned over the data of now.
-    async fn explained(&self, plan: &OlapPlan, verbose: bool) -> Result<PlanNode> {
+    async fn explained(&self, plan: &OlapPlan, verbose: bool, compiler: CompilerMode) -> Result<PlanNode> {
         let nulls = vec![Value::Null; plan.parameters.len()];
         let view = self.database.snapshot().read_view();
         let logical = self.instantiate(plan, &nulls, None, &view)?;
@@ -71,6 +78,11 @@ impl OlapEngine {
             None => self.state.as_ref().clone(),
         };
         let physical = physical_plan(&state, &logical).await?;
+        let physical = match self.forks {
+            // Code is not made in copies of the process.
+            Some(_) => physical,
+            None => compiled::with_pipelines(physical, compiler).map_err(from_datafusion)?,
+        };
         Ok(described(physical.as_ref(), verbose, None))
     }
 
@@ -79,10 +91,11 @@ impl OlapEngine {
         &self,
         plan: &Arc<OlapPlan>,
         verbose: bool,
+        compiler: CompilerMode,
         cancel: &CancelHandle,
     ) -> Result<PlanNode> {
         let (engine, plan) = (self.clone(), plan.clone());
-        self.wait_unless(cancel, async move { engine.explained(&plan, verbose).await })
+        self.wait_unless(cancel, async move { engine.explained(&plan, verbose, compiler).await })
     }
 
     /// What a query has done that has run.
