@@ -1,5 +1,6 @@
 //! Analytical queries from Rust, for embedding and benchmarks: Arrow batches instead of rows.
 
+use super::Telling;
 use super::compiled::with_pipelines;
 use super::function::is_postgres;
 use super::planner::TableSources;
@@ -80,8 +81,7 @@ impl AnalyticalQuery {
     pub fn explain(&self) -> Result<Vec<String>> {
         let node = self.engine.explain_apart(
             &self.plan,
-            false,
-            CompilerMode::default(),
+            Telling { verbose: false, compiler: CompilerMode::default() },
             &CancelHandle::default(),
         )?;
         Ok(crate::explain::lines(node))

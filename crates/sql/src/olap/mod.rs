@@ -113,6 +113,7 @@ mod zoned_twins;
 mod tests;
 
 pub use analytical::{AnalyticalQuery, MemoryBaseline};
+pub(crate) use explained::Telling;
 pub use forked::ForkCounters;
 
 use crate::activity::{Activity, Live};

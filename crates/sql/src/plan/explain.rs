@@ -15,7 +15,7 @@ use crate::compiler_mode::CompilerMode;
 use crate::explain::{Actual, ExplainOptions, Fact, Meter, PlanNode, Stage, address};
 use crate::expression::{Expression, Parameters};
 use crate::name::not_supported;
-use crate::olap::{OlapEngine, OlapPlan};
+use crate::olap::{OlapEngine, OlapPlan, Telling};
 use ankerdb_engine::{Direction, Result, Table};
 use ankerdb_value::Clocks;
 use datafusion::sql::sqlparser::ast;
@@ -107,10 +107,11 @@ impl Describer<'_> {
     }
 
     fn analytical(&self, plan: &Arc<OlapPlan>) -> Result<PlanNode> {
+        let telling = Telling { verbose: self.verbose, compiler: self.compiler };
         let probe = self.meter.map(|meter| meter.query(Arc::as_ptr(plan).addr()));
         match probe {
-            None => self.olap.explain_apart(plan, self.verbose, self.compiler, self.cancel),
-            Some(Some(probe)) => self.olap.measured_apart(probe, self.verbose, self.cancel),
+            None => self.olap.explain_apart(plan, telling, self.cancel),
+            Some(Some(probe)) => self.olap.measured_apart(probe, telling, self.cancel),
             Some(None) => Ok(PlanNode::new("Query", "Query (never executed)")),
         }
     }

@@ -1,6 +1,7 @@
 //! Statements over random rows, three ways: compiled, interpreted, and by DataFusion alone.
 
 use super::super::After;
+use super::super::Telling;
 use super::{Fixture, never_canceled};
 use crate::compiler_mode::CompilerMode;
 use ankerdb_engine::{
@@ -101,7 +102,8 @@ impl Fixture {
 
     fn explained(&self, sql: &str, compiler: CompilerMode) -> String {
         let plan = self.plan(sql, &[]).expect("a plan");
-        let node = self.olap.explain_apart(&plan, false, compiler, &never_canceled()).expect("a plan");
+        let telling = Telling { verbose: false, compiler };
+        let node = self.olap.explain_apart(&plan, telling, &never_canceled()).expect("a plan");
         crate::explain::lines(node).join("\n")
     }
 
@@ -115,7 +117,8 @@ impl Fixture {
             let found = self.query_as(sql, mode).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
             assert_eq!(found, expected, "{sql}, {mode:?}");
         }
-        assert!(!self.explained(sql, CompilerMode::Off).contains("PipelineExec"));
+        let plan = self.explained(sql, CompilerMode::Off);
+        assert!(!plan.contains("PipelineExec") && !plan.contains("compiled"), "{plan}");
     }
 }
 
