@@ -30,6 +30,7 @@ pub mod account;
 pub mod charge;
 pub mod child;
 pub mod emergency_pool;
+pub mod executable;
 pub mod machine;
 mod mapping;
 mod release;

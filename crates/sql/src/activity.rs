@@ -12,6 +12,7 @@
 //! Not here: how rows are made of it (`system/live.rs`).
 
 use crate::advisory::AdvisoryLocks;
+use crate::compiler_mode::CompilerMode;
 use crate::kept_snapshots::KeptSnapshots;
 use crate::table_locks::TableLocks;
 use ankerdb_engine::{Database, Error, Interrupt, Result, SqlState};
@@ -133,6 +134,8 @@ pub(crate) struct Activity {
     /// Its number among the owners of advisory locks.
     pub lock_owner: u64,
     pub own: Mutex<Own>,
+    /// How its analytical queries run.
+    compiler: Mutex<CompilerMode>,
     warnings: Mutex<Vec<Error>>,
     has_warned: AtomicBool,
 }
@@ -145,9 +148,20 @@ impl Activity {
             interrupt,
             lock_owner,
             own: Mutex::default(),
+            compiler: Mutex::default(),
             warnings: Mutex::default(),
             has_warned: AtomicBool::new(false),
         }
+    }
+
+    /// How its analytical queries run.
+    pub(crate) fn compiler(&self) -> CompilerMode {
+        *self.compiler.lock()
+    }
+
+    /// From now on its analytical queries run like this.
+    pub(crate) fn set_compiler(&self, mode: CompilerMode) {
+        *self.compiler.lock() = mode;
     }
 
     /// The session's place in its server; `None` if it has none.

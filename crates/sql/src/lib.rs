@@ -28,6 +28,7 @@ mod column_name;
 mod columns;
 mod command;
 mod commenting;
+mod compiler_mode;
 mod copy;
 mod cursor;
 mod deadline;

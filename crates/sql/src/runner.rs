@@ -243,7 +243,8 @@ impl Runner {
     /// What a query is run with that nothing has been done before. `now`: when its transaction began.
     pub(crate) fn after(&self, plan: &Arc<OlapPlan>, now: i64) -> After {
         let probe = self.meter.as_ref().map(|meter| meter.probe(Arc::as_ptr(plan).addr()));
-        After { now: Some(now), steps: Vec::new(), probe, sequences: Some(self.sequences.clone()) }
+        let (steps, compiler) = (Vec::new(), self.activity.compiler());
+        After { now: Some(now), steps, probe, compiler, sequences: Some(self.sequences.clone()) }
     }
 
     /// Whether somebody looks at the run of its queries: the statement is one of EXPLAIN ANALYZE.

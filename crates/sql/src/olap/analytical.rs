@@ -1,10 +1,13 @@
 //! Analytical queries from Rust, for embedding and benchmarks: Arrow batches instead of rows.
 
+use super::Telling;
+use super::compiled::with_pipelines;
 use super::function::is_postgres;
 use super::planner::TableSources;
 use super::scan::table_schema;
 use super::{OlapEngine, OlapPlan, materialize, physical_plan};
 use crate::CancelHandle;
+use crate::compiler_mode::CompilerMode;
 use ankerdb_engine::{ReadView, Result, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, make_array};
 use datafusion::arrow::datatypes::DataType as ArrowType;
@@ -38,6 +41,7 @@ impl AnalyticalQuery {
         let (state, tasks) = (self.engine.state.clone(), self.engine.tasks.clone());
         let batches = self.engine.wait(async move {
             let physical = physical_plan(&state, &logical).await?;
+            let physical = with_pipelines(physical, CompilerMode::default()).map_err(from_datafusion)?;
             collect(physical, tasks).await.map_err(from_datafusion)
         })?;
         view.check().map(|()| batches)
@@ -75,7 +79,11 @@ impl AnalyticalQuery {
     /// # Errors
     /// The planner's.
     pub fn explain(&self) -> Result<Vec<String>> {
-        let node = self.engine.explain_apart(&self.plan, false, &CancelHandle::default())?;
+        let node = self.engine.explain_apart(
+            &self.plan,
+            Telling { verbose: false, compiler: CompilerMode::default() },
+            &CancelHandle::default(),
+        )?;
         Ok(crate::explain::lines(node))
     }
 }

@@ -32,6 +32,11 @@ pub(super) fn is_division(call: &ScalarFunction) -> bool {
     checked.is_some_and(|checked| checked.operation == Arithmetic::Divide)
 }
 
+/// The operator that the function stands for, if it is one of these.
+pub(super) fn operation(function: &ScalarUDF) -> Option<Arithmetic> {
+    function.inner().downcast_ref::<Checked>().map(|checked| checked.operation)
+}
+
 /// `left operator right`, checked.
 pub(super) fn call(operator: Arithmetic, left: Expr, right: Expr) -> Expr {
     use Arithmetic::*;

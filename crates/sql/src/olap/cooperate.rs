@@ -91,7 +91,7 @@ impl PhysicalOptimizerRule for YieldAboveJoins {
 
 /// Passes rows on, and gives way now and then.
 #[derive(Debug)]
-struct Paced {
+pub(super) struct Paced {
     input: Arc<dyn ExecutionPlan>,
     pace: Pace,
 }

@@ -1,7 +1,10 @@
 //! EXPLAIN of queries of the OLAP path: DataFusion's operators as nodes, with what they have counted in a run.
 
+use super::compiled;
+use super::error::from_datafusion;
 use super::{OlapEngine, OlapPlan, physical_plan};
 use crate::CancelHandle;
+use crate::compiler_mode::CompilerMode;
 use crate::explain::{Actual, PlanNode, Probe};
 use ankerdb_engine::{Error, Result, Value};
 use chrono::{DateTime, Utc};
@@ -20,9 +23,17 @@ impl fmt::Display for Line<'_> {
     }
 }
 
+/// How a plan is told.
+#[derive(Clone, Copy)]
+pub(crate) struct Telling {
+    pub verbose: bool,
+    /// How its pipelines run, or have run.
+    pub compiler: CompilerMode,
+}
+
 /// An operator and those that it reads from. `began`: when their run began, if they have run.
-fn described(operator: &dyn ExecutionPlan, verbose: bool, began: Option<DateTime<Utc>>) -> PlanNode {
-    let form = if verbose { DisplayFormatType::Verbose } else { DisplayFormatType::Default };
+fn described(operator: &dyn ExecutionPlan, telling: Telling, began: Option<DateTime<Utc>>) -> PlanNode {
+    let form = if telling.verbose { DisplayFormatType::Verbose } else { DisplayFormatType::Default };
     // Names of our own begin with a byte that no text may have.
     let line = Line(operator, form).to_string().replace('\0', "").trim_end().to_owned();
     let kind = operator.name().to_owned();
@@ -31,10 +42,16 @@ fn described(operator: &dyn ExecutionPlan, verbose: bool, began: Option<DateTime
     if let Some(details) = rest.filter(|rest| !rest.is_empty()) {
         node = node.part("Details", details);
     }
+    if telling.compiler != CompilerMode::Off
+        && let Some(reason) = compiled::why_not(operator)
+    {
+        node = node.part("Not Compiled", reason.clone());
+        node.headline.push_str(&format!(", not compiled: {reason}"));
+    }
     let metrics = began.and_then(|began| Some((began, operator.metrics()?)));
     node = node.measured(metrics.and_then(|(began, metrics)| actual(&metrics, began)));
     node.below =
-        operator.children().into_iter().map(|below| described(below.as_ref(), verbose, began)).collect();
+        operator.children().into_iter().map(|below| described(below.as_ref(), telling, began)).collect();
     node
 }
 
@@ -62,7 +79,7 @@ fn earlier(one: Option<DateTime<Utc>>, other: Option<DateTime<Utc>>) -> Option<D
 
 impl OlapEngine {
     /// The plan as planned over the data of now.
-    async fn explained(&self, plan: &OlapPlan, verbose: bool) -> Result<PlanNode> {
+    async fn explained(&self, plan: &OlapPlan, telling: Telling) -> Result<PlanNode> {
         let nulls = vec![Value::Null; plan.parameters.len()];
         let view = self.database.snapshot().read_view();
         let logical = self.instantiate(plan, &nulls, None, &view)?;
@@ -71,31 +88,36 @@ impl OlapEngine {
             None => self.state.as_ref().clone(),
         };
         let physical = physical_plan(&state, &logical).await?;
-        Ok(described(physical.as_ref(), verbose, None))
+        let physical = match self.forks {
+            // Code is not made in copies of the process.
+            Some(_) => physical,
+            None => compiled::with_pipelines(physical, telling.compiler).map_err(from_datafusion)?,
+        };
+        Ok(described(physical.as_ref(), telling, None))
     }
 
     /// The plan as nodes, made on the analytical threads, unless the statement is ended before.
     pub(crate) fn explain_apart(
         &self,
         plan: &Arc<OlapPlan>,
-        verbose: bool,
+        telling: Telling,
         cancel: &CancelHandle,
     ) -> Result<PlanNode> {
         let (engine, plan) = (self.clone(), plan.clone());
-        self.wait_unless(cancel, async move { engine.explained(&plan, verbose).await })
+        self.wait_unless(cancel, async move { engine.explained(&plan, telling).await })
     }
 
     /// What a query has done that has run.
     pub(crate) fn measured_apart(
         &self,
         probe: Arc<Probe>,
-        verbose: bool,
+        telling: Telling,
         cancel: &CancelHandle,
     ) -> Result<PlanNode> {
         self.wait_unless(cancel, async move {
             let operators =
                 probe.operators.get().ok_or_else(|| Error::internal("a query without operators"))?;
-            Ok(described(operators.as_ref(), verbose, Some(probe.began)))
+            Ok(described(operators.as_ref(), telling, Some(probe.began)))
         })
     }
 }

@@ -80,6 +80,11 @@ fn is_fixed(term: &Arc<dyn PhysicalExpr>) -> bool {
     left.is::<Column>() && right.is::<Literal>() || left.is::<Literal>() && right.is::<Column>()
 }
 
+/// The condition, where it is hidden.
+pub(super) fn revealed(condition: &Arc<dyn PhysicalExpr>) -> &Arc<dyn PhysicalExpr> {
+    condition.downcast_ref::<Hidden>().map_or(condition, |hidden| &hidden.condition)
+}
+
 /// A condition that is not looked into.
 #[derive(Debug)]
 struct Hidden {

@@ -22,6 +22,7 @@ pub(crate) mod arrow;
 mod bit_aggregate;
 mod cells;
 mod checked;
+mod compiled;
 mod computed;
 mod computed_limits;
 mod computed_rows;
@@ -112,9 +113,11 @@ mod zoned_twins;
 mod tests;
 
 pub use analytical::{AnalyticalQuery, MemoryBaseline};
+pub(crate) use explained::Telling;
 pub use forked::ForkCounters;
 
 use crate::activity::{Activity, Live};
+use crate::compiler_mode::CompilerMode;
 use crate::explain::Probe;
 use crate::expression::{Sequences, fold};
 use crate::materialized_table::check_populated;
@@ -171,6 +174,7 @@ pub(crate) struct After {
     /// What its earlier steps have given back.
     pub steps: Vec<Arc<StepRows>>,
     pub probe: Option<Arc<Probe>>,
+    pub compiler: CompilerMode,
     /// The sequences that it may count by.
     pub sequences: Option<Arc<dyn Sequences>>,
 }
@@ -474,7 +478,7 @@ impl OlapEngine {
         plan: &Arc<OlapPlan>,
         parameters: &[Value],
         view: ReadView,
-        After { now, steps, probe, sequences }: After,
+        After { now, steps, probe, compiler, sequences }: After,
         cancel: CancelHandle,
     ) -> ResultRows {
         let (engine, parameters) = (self.clone(), parameters.to_vec());
@@ -494,7 +498,7 @@ impl OlapEngine {
             let logical = step::bind(logical, &steps).map_err(from_datafusion)?;
             let named = engine.named_columns(&plan);
             materialize(named, &view)?;
-            let rows = start(&engine.state, engine.tasks.clone(), &logical, &seen, probe).await?;
+            let rows = start(&engine, &logical, &seen, compiler, probe).await?;
             Ok(if named.is_empty() { rows } else { checked(rows, view) })
         };
         self.threads.rows(output, start, lasting, cancel, end)
@@ -595,20 +599,21 @@ async fn physical_plan(state: &SessionState, logical: &LogicalPlan) -> Result<Ar
 }
 
 async fn start(
-    state: &SessionState,
-    tasks: Arc<TaskContext>,
+    engine: &OlapEngine,
     logical: &LogicalPlan,
     end: &RunEnd,
+    compiler: CompilerMode,
     probe: Option<Arc<Probe>>,
 ) -> Result<SendableRecordBatchStream> {
-    let physical = physical_plan(state, logical).await?;
+    let physical = physical_plan(&engine.state, logical).await?;
+    let physical = compiled::with_pipelines(physical, compiler).map_err(from_datafusion)?;
     let physical = cooperate::interruptible(physical, end).map_err(from_datafusion)?;
     let physical = sets::interruptible(physical, end).map_err(from_datafusion)?;
     if let Some(probe) = probe {
         // A query runs once for a probe.
         let _ = probe.operators.set(physical.clone());
     }
-    execute_stream(physical, tasks).map_err(from_datafusion)
+    execute_stream(physical, engine.tasks.clone()).map_err(from_datafusion)
 }
 
 /// These rows, followed by an error if the view has lost the memory they were made of.

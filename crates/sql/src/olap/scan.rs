@@ -265,6 +265,30 @@ impl ScanExec {
         narrow_type(self.types[column]) != column_type(self.types[column])
     }
 
+    /// The schema with all columns as plans see them.
+    pub(crate) fn wide_schema(&self) -> SchemaRef {
+        let field = |(field, &data_type): (&Arc<Field>, &DataType)| {
+            field.as_ref().clone().with_data_type(column_type(data_type))
+        };
+        Arc::new(Schema::new(
+            self.schema().fields().iter().zip(self.types.iter()).map(field).collect::<Vec<_>>(),
+        ))
+    }
+
+    /// How many different values a column has, about; `None` if nobody knows.
+    pub(crate) fn distinct(&self, column: usize) -> Option<usize> {
+        self.statistics.column_statistics.get(column)?.distinct_count.get_value().copied()
+    }
+
+    /// Words of a text column's short texts, and whether there may be others: of more than 12 bytes.
+    pub(crate) fn text_words(&self, column: usize) -> (u8, bool) {
+        match self.types[column] {
+            DataType::Varchar(1) | DataType::Char(1) => (1, false),
+            DataType::Varchar(2..=3) | DataType::Char(2..=3) => (2, false),
+            _ => (2, true),
+        }
+    }
+
     fn fresh(&self) -> ScanExec {
         ScanExec {
             table: self.table.clone(),

@@ -11,10 +11,11 @@ use super::{
 };
 use crate::CancelHandle;
 use crate::OutputColumn;
+use crate::compiler_mode::CompilerMode;
 use crate::explain::{Actual, ExplainOptions, Fact, Meter, PlanNode, Stage, address};
 use crate::expression::{Expression, Parameters};
 use crate::name::not_supported;
-use crate::olap::{OlapEngine, OlapPlan};
+use crate::olap::{OlapEngine, OlapPlan, Telling};
 use ankerdb_engine::{Direction, Result, Table};
 use ankerdb_value::Clocks;
 use datafusion::sql::sqlparser::ast;
@@ -63,7 +64,8 @@ impl Planner<'_> {
             true => Vec::new(),
             false => {
                 let (olap, cancel, verbose) = (self.engine.olap(), self.cancel, options.verbose);
-                Describer { olap, cancel, verbose, meter: None }.nodes(&explained)?
+                let compiler = self.session.compiler();
+                Describer { olap, cancel, verbose, compiler, meter: None }.nodes(&explained)?
             }
         };
         let column = OutputColumn::new("QUERY PLAN", options.result_type());
@@ -79,6 +81,7 @@ pub(crate) struct Describer<'a> {
     pub cancel: &'a CancelHandle,
     /// Whether the columns of results are shown, too.
     pub verbose: bool,
+    pub compiler: CompilerMode,
     pub meter: Option<&'a Meter>,
 }
 
@@ -104,10 +107,11 @@ impl Describer<'_> {
     }
 
     fn analytical(&self, plan: &Arc<OlapPlan>) -> Result<PlanNode> {
+        let telling = Telling { verbose: self.verbose, compiler: self.compiler };
         let probe = self.meter.map(|meter| meter.query(Arc::as_ptr(plan).addr()));
         match probe {
-            None => self.olap.explain_apart(plan, self.verbose, self.cancel),
-            Some(Some(probe)) => self.olap.measured_apart(probe, self.verbose, self.cancel),
+            None => self.olap.explain_apart(plan, telling, self.cancel),
+            Some(Some(probe)) => self.olap.measured_apart(probe, telling, self.cancel),
             Some(None) => Ok(PlanNode::new("Query", "Query (never executed)")),
         }
     }

@@ -51,7 +51,8 @@ impl SqlSession {
         ran?;
         let time = begun.elapsed();
         let (olap, cancel) = (self.runner.engine.olap(), &self.runner.cancel);
-        let describer = Describer { olap, cancel, verbose: plan.options.verbose, meter: Some(&meter) };
+        let (verbose, compiler) = (plan.options.verbose, self.settings.compiler);
+        let describer = Describer { olap, cancel, verbose, compiler, meter: Some(&meter) };
         Ok((describer.nodes(&plan.explained)?, time))
     }
 

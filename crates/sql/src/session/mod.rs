@@ -332,6 +332,7 @@ impl SqlSession {
     /// Lets the next statement see what others have defined, along the path that is set.
     pub(super) fn catch_up(&mut self) -> Result<()> {
         self.runner.look_along(&self.settings.path);
+        self.runner.activity.set_compiler(self.settings.compiler);
         self.runner.catch_up()
     }
 

@@ -36,6 +36,7 @@ impl SqlSession {
         }
         self.settings.clocks.enter();
         self.runner.look_along(&self.settings.path);
+        self.runner.activity.set_compiler(self.settings.compiler);
         let runner = &self.runner;
         let is_current =
             |prepared: &Prepared| prepared.plan_of_now(runner).is_some_and(|planned| is_kept(&planned.kind));

@@ -6,6 +6,7 @@
 
 use super::notice::Severity;
 use super::{path, time};
+use crate::compiler_mode::{CompilerMode, QUERY_COMPILER};
 use crate::expression::zone;
 use crate::name::not_supported;
 use crate::plan::Setting;
@@ -24,6 +25,7 @@ const WITH_OIDS: &str = "default_with_oids";
 
 /// Names and defaults of settings that have a value for each session.
 const KEPT: &[(&str, &str)] = &[
+    (QUERY_COMPILER, "on"),
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("check_function_bodies", "on"),
@@ -123,6 +125,8 @@ pub(super) struct Settings {
     pub limits: Limits,
     /// Whether commits wait until they are on disk (`synchronous_commit`).
     pub waits_for_log: bool,
+    /// How analytical queries run (`ankerdb.query_compiler`).
+    pub compiler: CompilerMode,
     /// What `search_path` stands for.
     pub path: Arc<SearchPath>,
     /// What `timezone` and `datestyle` stand for.
@@ -146,6 +150,7 @@ impl Settings {
             default_read_only: false,
             limits: Limits::default(),
             waits_for_log: true,
+            compiler: CompilerMode::default(),
             changed: BTreeMap::new(),
         }
     }
@@ -199,6 +204,10 @@ impl Settings {
                 if name == "synchronous_commit" {
                     self.waits_for_log = value != "off";
                 }
+                if name == QUERY_COMPILER {
+                    self.compiler = CompilerMode::named(&value)?;
+                    value = self.compiler.name().to_owned();
+                }
                 self.changed.insert(name.to_owned(), value);
             }
         }
@@ -229,6 +238,9 @@ impl Settings {
                 }
                 if name == "synchronous_commit" {
                     self.waits_for_log = initial.waits_for_log;
+                }
+                if name == QUERY_COMPILER {
+                    self.compiler = initial.compiler;
                 }
                 match initial.changed.get(name) {
                     Some(value) => self.changed.insert(name.to_owned(), value.clone()),

@@ -1,6 +1,7 @@
 //! The OLAP path against the engine: what comes out of SQL, and how it fails.
 
 mod columns;
+mod compiled;
 mod failure;
 mod layout;
 mod query;

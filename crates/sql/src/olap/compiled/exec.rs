@@ -1,0 +1,338 @@
+//! The operator that runs a pipeline, one runner for each partition of the scan.
+//!
+//! A partition reads the scan's batches and gives the states of its groups at the end, or earlier where they have become many.
+//! Canceling is the scan's: it gives way to others between batches. Memory of groups is asked for in DataFusion's pool after each
+//! batch.
+
+use super::super::error::external;
+use super::cache;
+use super::lower::{Lowered, StatePart};
+use super::slices::slice;
+use crate::compiler_mode::CompilerMode;
+use ankerdb_compiler::{Compiled, Datum, Fault, PipelineBatch, PipelineGroups, PipelineRunner, ValueKind};
+use ankerdb_engine::{Error, SqlState};
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch,
+    RecordBatchOptions, StringViewBuilder,
+};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
+};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::Stream;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// Groups that a partition keeps before it gives their states.
+const GROUPS_KEPT: usize = 1 << 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct PipelineExec {
+    lowered: Arc<Lowered>,
+    input: Arc<dyn ExecutionPlan>,
+    mode: CompilerMode,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl PipelineExec {
+    /// Gives states in the columns of `schema`.
+    pub(super) fn new(lowered: Lowered, schema: SchemaRef, mode: CompilerMode) -> PipelineExec {
+        let input: Arc<dyn ExecutionPlan> = lowered.scan.clone();
+        let partitions = input.properties().output_partitioning().partition_count();
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        PipelineExec {
+            lowered: Arc::new(lowered),
+            input,
+            mode,
+            properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> PipelineExec {
+        PipelineExec {
+            lowered: self.lowered.clone(),
+            input,
+            mode: self.mode,
+            properties: self.properties.clone(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+impl DisplayAs for PipelineExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match self.mode {
+            CompilerMode::Interpreted => "interpreted",
+            _ => "compiled",
+        };
+        let pipeline = &self.lowered.pipeline;
+        write!(f, "PipelineExec: {how}, instructions={}", pipeline.instructions())?;
+        if format == DisplayFormatType::Verbose {
+            let text = pipeline.to_string();
+            write!(f, ", pipeline=[{}]", text.trim_end().replace('\n', "; "))?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for PipelineExec {
+    fn name(&self) -> &str {
+        "PipelineExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.over(children.swap_remove(0))))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.over(children.swap_remove(0))))
+    }
+
+    fn apply_expressions(
+        &self,
+        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let Lowered { pipeline, parameters, .. } = self.lowered.as_ref();
+        let Some(runner) = PipelineRunner::new(pipeline, parameters) else {
+            return internal_err!("a pipeline with other parameters than its own");
+        };
+        Ok(Box::pin(PipelineStream {
+            input: self.input.execute(partition, context.clone())?,
+            lowered: self.lowered.clone(),
+            schema: self.schema(),
+            runner,
+            is_compiled: self.mode == CompilerMode::On,
+            code: None,
+            has_ended: false,
+            reserved: MemoryConsumer::new("PipelineExec").register(context.memory_pool()),
+            compile_time: MetricBuilder::new(&self.metrics).subset_time("compile_time", partition),
+            counted: BaselineMetrics::new(&self.metrics, partition),
+        }))
+    }
+}
+
+/// One partition.
+struct PipelineStream {
+    input: SendableRecordBatchStream,
+    lowered: Arc<Lowered>,
+    schema: SchemaRef,
+    runner: PipelineRunner,
+    is_compiled: bool,
+    /// The code of the last batch, and which of its columns had NULLs.
+    code: Option<(u64, Arc<Compiled>)>,
+    has_ended: bool,
+    reserved: MemoryReservation,
+    compile_time: Time,
+    counted: BaselineMetrics,
+}
+
+impl PipelineStream {
+    /// Adds a batch.
+    fn add(&mut self, read: &RecordBatch) -> Result<()> {
+        let lowered = self.lowered.clone();
+        let slices: Option<Vec<_>> =
+            lowered.columns.iter().map(|&column| slice(read.column(column))).collect();
+        let batch = slices.and_then(|slices| PipelineBatch::new(&lowered.pipeline, slices, read.num_rows()));
+        let Some(batch) = batch else {
+            return internal_err!("a batch of other columns than the pipeline's");
+        };
+        let code = self.code(&lowered, batch.nulls());
+        self.runner.run(code.as_deref(), &batch).map_err(failed)?;
+        self.reserved.try_resize(self.runner.groups().bytes())
+    }
+
+    /// The code for columns with NULLs like these; `None` where there is none, as on other processors.
+    fn code(&mut self, lowered: &Lowered, nulls: u64) -> Option<Arc<Compiled>> {
+        if !self.is_compiled {
+            return None;
+        }
+        if let Some((known, code)) = &self.code
+            && *known == nulls
+        {
+            return Some(code.clone());
+        }
+        let _timer = self.compile_time.timer();
+        match cache::code(&lowered.pipeline, nulls) {
+            Ok(code) => {
+                self.code = Some((nulls, code.clone()));
+                Some(code)
+            }
+            Err(_) => {
+                self.is_compiled = false;
+                None
+            }
+        }
+    }
+
+    /// The states of all groups.
+    fn states(&mut self) -> Result<RecordBatch> {
+        let groups = self.runner.groups();
+        let keys = self.schema.fields().len() - self.lowered.states.len();
+        let mut columns = Vec::with_capacity(self.schema.fields().len());
+        for (at, field) in self.schema.fields().iter().enumerate() {
+            columns.push(match at.checked_sub(keys) {
+                None => key_column(groups, at, field.data_type())?,
+                Some(state) => state_column(groups, self.lowered.states[state], field.data_type())?,
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(groups.len()));
+        let states = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
+        self.runner.clear();
+        Ok(states)
+    }
+
+    fn poll_states(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        while !self.has_ended {
+            match ready!(self.input.as_mut().poll_next(context)) {
+                Some(read) => {
+                    if let Err(error) = read.and_then(|read| self.add(&read)) {
+                        self.has_ended = true;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    if self.runner.groups().len() > GROUPS_KEPT {
+                        return Poll::Ready(Some(self.states()));
+                    }
+                }
+                None => {
+                    self.has_ended = true;
+                    return Poll::Ready(Some(self.states()));
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+impl Stream for PipelineStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.poll_states(context);
+        self.counted.record_poll(next)
+    }
+}
+
+impl RecordBatchStream for PipelineStream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+fn failed(fault: Fault) -> datafusion::error::DataFusionError {
+    external(match fault {
+        Fault::DivisionByZero => Error::new(SqlState::DivisionByZero, "division by zero"),
+        Fault::Overflow(kind) => {
+            let message = match kind {
+                ValueKind::Int32 => "integer out of range",
+                ValueKind::Int64 => "bigint out of range",
+                ValueKind::Decimal { .. } => "value overflows numeric format",
+                _ => "value out of range",
+            };
+            Error::new(SqlState::NumericValueOutOfRange, message)
+        }
+    })
+}
+
+/// A column of numbers in one of the types that pipelines have.
+fn numbers(values: impl Iterator<Item = Option<i128>>, data_type: &DataType) -> Result<ArrayRef> {
+    Ok(match data_type {
+        DataType::Int32 => {
+            Arc::new(Int32Array::from_iter(values.map(|value| value.map(|value| value as i32))))
+        }
+        DataType::Int64 => {
+            Arc::new(Int64Array::from_iter(values.map(|value| value.map(|value| value as i64))))
+        }
+        DataType::Date32 => {
+            Arc::new(Date32Array::from_iter(values.map(|value| value.map(|value| value as i32))))
+        }
+        DataType::Decimal128(precision, scale) => {
+            let array: Decimal128Array = values.collect();
+            Arc::new(array.with_precision_and_scale(*precision, *scale)?)
+        }
+        other => return internal_err!("a pipeline gives no {other}"),
+    })
+}
+
+fn key_column(groups: &PipelineGroups, key: usize, data_type: &DataType) -> Result<ArrayRef> {
+    let keys = (0..groups.len()).map(|group| groups.key(group, key));
+    match data_type {
+        DataType::Boolean => {
+            let truth = |key: Option<Datum>| match key {
+                Some(Datum::Bool(truth)) => Some(truth),
+                _ => None,
+            };
+            Ok(Arc::new(BooleanArray::from_iter(keys.map(truth))))
+        }
+        DataType::Utf8View => {
+            let mut texts = StringViewBuilder::new();
+            for key in keys {
+                texts.append_option(key.and_then(Datum::to_text));
+            }
+            Ok(Arc::new(texts.finish()))
+        }
+        _ => {
+            let number = |key: Option<Datum>| match key {
+                Some(Datum::Number(number)) => Some(number),
+                _ => None,
+            };
+            numbers(keys.map(number), data_type)
+        }
+    }
+}
+
+fn state_column(groups: &PipelineGroups, part: StatePart, data_type: &DataType) -> Result<ArrayRef> {
+    let all = 0..groups.len();
+    match part {
+        StatePart::Count(number) | StatePart::Extreme(number) => {
+            numbers(all.map(|group| groups.aggregate(group, number)), data_type)
+        }
+        StatePart::Sum { sum, count } => {
+            let value =
+                |group| groups.aggregate(group, sum).filter(|_| groups.aggregate(group, count) != Some(0));
+            numbers(all.map(value), data_type)
+        }
+    }
+}
