@@ -338,9 +338,9 @@ fn dissertation_fig4_12_in_miniature() {
         ["postgresql-1", "mariadb-2", "ankerdb-3"].map(|name| last(name).expect("blocks"));
     // The two that are left go on without the one that is lost.
     assert!(first > lost && second > lost, "{first}, {second}, {lost} in\n{report}");
-    for part in ["postgresql-1 says: outvoted on block", "postgresql-1 says: repaired by partial-replay"] {
-        assert!(report.contains(part), "{part} in\n{report}");
-    }
+    // It is outvoted, or finds by itself that its rows are not what the ledger certifies.
+    let repaired = "postgresql-1 says: repaired by partial-replay";
+    assert!(report.contains(repaired), "{repaired} in\n{report}");
 }
 
 #[test]

@@ -31,6 +31,17 @@ pub(crate) struct Telling {
     pub compiler: CompilerMode,
 }
 
+impl Telling {
+    /// Whether it says why something is not compiled: where somebody wants to know.
+    fn says_why_not(self) -> bool {
+        match self.compiler {
+            CompilerMode::Off => false,
+            CompilerMode::On => self.verbose,
+            CompilerMode::Always | CompilerMode::Interpreted => true,
+        }
+    }
+}
+
 /// An operator and those that it reads from. `began`: when their run began, if they have run.
 fn described(operator: &dyn ExecutionPlan, telling: Telling, began: Option<DateTime<Utc>>) -> PlanNode {
     let form = if telling.verbose { DisplayFormatType::Verbose } else { DisplayFormatType::Default };
@@ -42,8 +53,8 @@ fn described(operator: &dyn ExecutionPlan, telling: Telling, began: Option<DateT
     if let Some(details) = rest.filter(|rest| !rest.is_empty()) {
         node = node.part("Details", details);
     }
-    if telling.compiler != CompilerMode::Off
-        && let Some(reason) = compiled::why_not(operator)
+    if telling.says_why_not()
+        && let Some(reason) = compiled::why_not(operator, telling.compiler)
     {
         node = node.part("Not Compiled", reason.clone());
         node.headline.push_str(&format!(", not compiled: {reason}"));

@@ -275,6 +275,11 @@ impl ScanExec {
         ))
     }
 
+    /// How many rows the table has, about; 0 if nobody knows.
+    pub(crate) fn row_count(&self) -> usize {
+        self.statistics.num_rows.get_value().copied().unwrap_or_default()
+    }
+
     /// How many different values a column has, about; `None` if nobody knows.
     pub(crate) fn distinct(&self, column: usize) -> Option<usize> {
         self.statistics.column_statistics.get(column)?.distinct_count.get_value().copied()

@@ -144,7 +144,7 @@ impl ExecutionPlan for PipelineExec {
             lowered: self.lowered.clone(),
             schema: self.schema(),
             runner,
-            is_compiled: self.mode == CompilerMode::On,
+            is_compiled: self.mode != CompilerMode::Interpreted,
             code: None,
             has_ended: false,
             reserved: MemoryConsumer::new("PipelineExec").register(context.memory_pool()),

@@ -78,8 +78,8 @@ pub(super) enum StatePart {
     Extreme(usize),
 }
 
-/// The pipeline of an aggregate that reads rows.
-pub(super) fn lower(aggregate: &AggregateExec) -> Lowering<Lowered> {
+/// The pipeline of an aggregate that reads rows, of a table that has about so many.
+pub(super) fn lower(aggregate: &AggregateExec, rows_min: usize) -> Lowering<Lowered> {
     if !matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::Single) {
         return Err(Reason::new("the input is spread by groups"));
     }
@@ -91,6 +91,9 @@ pub(super) fn lower(aggregate: &AggregateExec) -> Lowering<Lowered> {
     }
     if aggregate.limit_options().is_some() {
         return Err(Reason::new("a limit of groups"));
+    }
+    if scan_below(aggregate.input())?.row_count() < rows_min {
+        return Err(Reason::new("few rows"));
     }
     let mut lowerer = Lowerer::over(aggregate.input())?;
     let level = lowerer.level(aggregate.input())?;

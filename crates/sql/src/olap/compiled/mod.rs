@@ -55,7 +55,7 @@ pub(super) fn with_pipelines(
 
 /// What takes an aggregate's place.
 fn replaced(aggregate: &AggregateExec, mode: CompilerMode) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let Ok(lowered) = lower::lower(aggregate) else { return Ok(None) };
+    let Ok(lowered) = lower::lower(aggregate, mode.rows_min()) else { return Ok(None) };
     match aggregate.mode() {
         AggregateMode::Partial => Ok(Some(Arc::new(PipelineExec::new(lowered, aggregate.schema(), mode)))),
         AggregateMode::Single => {

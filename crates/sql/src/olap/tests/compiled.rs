@@ -5,7 +5,8 @@ use super::super::Telling;
 use super::{Fixture, never_canceled};
 use crate::compiler_mode::CompilerMode;
 use ankerdb_engine::{
-    ColumnDefinition, DataType, Decimal, Isolation, Result, SqlState, Table, TableDefinition, Value,
+    ColumnDefinition, ColumnSet, DataType, Decimal, IndexPosition, Isolation, Result, SqlState, Table,
+    TableDefinition, Value,
 };
 use std::sync::Arc;
 
@@ -111,7 +112,7 @@ impl Fixture {
     fn agree(&self, sql: &str) {
         let expected =
             self.query_as(sql, CompilerMode::Off).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
-        for mode in [CompilerMode::On, CompilerMode::Interpreted] {
+        for mode in [CompilerMode::Always, CompilerMode::Interpreted] {
             let plan = self.explained(sql, mode);
             assert!(plan.contains("PipelineExec"), "{sql}\n{plan}");
             let found = self.query_as(sql, mode).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
@@ -136,14 +137,15 @@ fn reports_agree() {
     let (fixture, table) = fixture();
     REPORTS.iter().for_each(|sql| fixture.agree(sql));
     // With rows that are gone, and a block that is not full.
-    let mut session = fixture.database.session();
     let mut dice = Dice(8);
-    let added = session.run(Isolation::Serializable, |transaction| {
-        (20_000..26_000).map(|id| transaction.insert(&table, row(id, &mut dice))).collect::<Result<Vec<_>>>()
-    });
-    let added = added.expect("new keys");
-    let deleted = session.run(Isolation::Serializable, |transaction| {
-        added.iter().step_by(3).try_for_each(|&row| transaction.delete(&table, row))
+    fixture.insert(&table, (20_000..26_000).map(|id| row(id, &mut dice)).collect());
+    let deleted = fixture.database.session().run(Isolation::Serializable, |transaction| {
+        (0..26_000).step_by(3).try_for_each(|id| {
+            let mut key = Vec::new();
+            table.index(IndexPosition(0)).encode(&[Value::Integer(id)], &mut key)?;
+            let row = transaction.find(&table, IndexPosition(0), &key, ColumnSet::EMPTY)?;
+            transaction.delete(&table, row.expect("a row for each key"))
+        })
     });
     deleted.expect("rows that are there");
     REPORTS.iter().for_each(|sql| fixture.agree(sql));
@@ -185,10 +187,10 @@ fn errors_are_the_same_states() {
         ("SELECT sum(big * 9223372036854775807) FROM item", SqlState::NumericValueOutOfRange),
         ("SELECT count(*) FROM item WHERE 1000 / (count - 7) > 2", SqlState::DivisionByZero),
     ] {
-        for mode in [CompilerMode::On, CompilerMode::Interpreted, CompilerMode::Off] {
+        for mode in [CompilerMode::Always, CompilerMode::Interpreted, CompilerMode::Off] {
             assert_eq!(fixture.query_as(sql, mode).expect_err(sql).state(), state, "{sql}, {mode:?}");
         }
-        assert!(fixture.explained(sql, CompilerMode::On).contains("PipelineExec: compiled"), "{sql}");
+        assert!(fixture.explained(sql, CompilerMode::Always).contains("PipelineExec: compiled"), "{sql}");
     }
 }
 
@@ -203,7 +205,7 @@ fn explain_says_why_others_are_not_compiled() {
         ("SELECT max(name) FROM item", "max of text(2)"),
         ("SELECT count(*) FROM item a JOIN item b USING (id)", "HashJoinExec below"),
     ] {
-        let plan = fixture.explained(sql, CompilerMode::On);
+        let plan = fixture.explained(sql, CompilerMode::Always);
         assert!(plan.contains(&format!("not compiled: {reason}")), "{sql}\n{plan}");
     }
 }
