@@ -12,6 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+/// What sessions with AnKerDB begin with.
+const COMPILES_ALL: &str = "SET ankerdb.query_compiler = always";
+
 /// All tables of users.
 const TABLES: &str = "SELECT quote_ident(nspname) || '.' || quote_ident(relname) FROM pg_class \
     JOIN pg_namespace n ON n.oid = relnamespace \
@@ -75,7 +78,7 @@ impl Server {
         Ok(Server { kind, address, process, folder })
     }
 
-    /// A session.
+    /// A session. Of AnKerDB one whose queries are compiled however few rows they read: the tests' own tables are small.
     ///
     /// # Errors
     /// Those of [`ServerConnection::connect`].
@@ -90,7 +93,11 @@ impl Server {
     pub fn connect_as(&self, user: &str) -> io::Result<ServerConnection> {
         match self.kind {
             ServerKind::Postgres => ServerConnection::connect(self.address, user, "postgres"),
-            ServerKind::Ankerdb { .. } => ServerConnection::connect(self.address, user, "ankerdb"),
+            ServerKind::Ankerdb { .. } => {
+                let mut client = ServerConnection::connect(self.address, user, "ankerdb")?;
+                client.simple(COMPILES_ALL)?;
+                Ok(client)
+            }
         }
     }
 
