@@ -1,11 +1,10 @@
 //! Analytical queries from Rust, for embedding and benchmarks: Arrow batches instead of rows.
 
 use super::Telling;
-use super::compiled::with_pipelines;
 use super::function::is_postgres;
 use super::planner::TableSources;
 use super::scan::table_schema;
-use super::{OlapEngine, OlapPlan, materialize, physical_plan};
+use super::{OlapEngine, OlapPlan, fitted, materialize, physical_plan};
 use crate::CancelHandle;
 use crate::compiler_mode::CompilerMode;
 use ankerdb_engine::{ReadView, Result, SqlState};
@@ -41,7 +40,7 @@ impl AnalyticalQuery {
         let (state, tasks) = (self.engine.state.clone(), self.engine.tasks.clone());
         let batches = self.engine.wait(async move {
             let physical = physical_plan(&state, &logical).await?;
-            let physical = with_pipelines(physical, CompilerMode::default()).map_err(from_datafusion)?;
+            let physical = fitted(physical, CompilerMode::default())?;
             collect(physical, tasks).await.map_err(from_datafusion)
         })?;
         view.check().map(|()| batches)

@@ -1,8 +1,7 @@
 //! EXPLAIN of queries of the OLAP path: DataFusion's operators as nodes, with what they have counted in a run.
 
 use super::compiled;
-use super::error::from_datafusion;
-use super::{OlapEngine, OlapPlan, physical_plan};
+use super::{OlapEngine, OlapPlan, fitted, physical_plan};
 use crate::CancelHandle;
 use crate::compiler_mode::CompilerMode;
 use crate::explain::{Actual, PlanNode, Probe};
@@ -102,7 +101,7 @@ impl OlapEngine {
         let physical = match self.forks {
             // Code is not made in copies of the process.
             Some(_) => physical,
-            None => compiled::with_pipelines(physical, telling.compiler).map_err(from_datafusion)?,
+            None => fitted(physical, telling.compiler)?,
         };
         Ok(described(physical.as_ref(), telling, None))
     }

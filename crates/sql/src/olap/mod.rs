@@ -46,6 +46,7 @@ mod function;
 mod guessed_bounds;
 mod hypothetical;
 mod interval_aggregate;
+mod join_filters;
 mod joined_texts;
 mod kept_above;
 mod kept_rows;
@@ -419,12 +420,19 @@ impl OlapEngine {
             return Ok(plan.optimized.clone());
         }
         let filled = parameter::fill(plan.bound.clone(), parameters, &plan.parameters)?;
+        let timed = plan.uses_clock.then(|| self.state_at(now));
+        let state = timed.as_ref().unwrap_or(&self.state);
+        plan.clocks.within(|| state.optimize(&filled)).map_err(from_optimizer)
+    }
+
+    /// The state with a clock that stands where it stood when the transaction began, or stands now. A copy: all functions and settings.
+    fn state_at(&self, began: Option<i64>) -> SessionState {
         let mut state = self.state.as_ref().clone();
         state.mark_start_execution();
-        if let Some(began) = now.and_then(DateTime::from_timestamp_micros) {
+        if let Some(began) = began.and_then(DateTime::from_timestamp_micros) {
             state.execution_props_mut().query_execution_start_time = Some(began);
         }
-        plan.clocks.within(|| state.optimize(&filled)).map_err(from_optimizer)
+        state
     }
 
     /// The relations and functions of a catalog, for statements of this session.
@@ -598,6 +606,12 @@ async fn physical_plan(state: &SessionState, logical: &LogicalPlan) -> Result<Ar
     state.query_planner().create_physical_plan(logical, state).await.map_err(from_datafusion)
 }
 
+/// The plan as it runs here: with filters of joins, and with its pipelines compiled.
+fn fitted(physical: Arc<dyn ExecutionPlan>, compiler: CompilerMode) -> Result<Arc<dyn ExecutionPlan>> {
+    let filtered = join_filters::with_join_filters(physical, compiler);
+    filtered.and_then(|plan| compiled::with_pipelines(plan, compiler)).map_err(from_datafusion)
+}
+
 async fn start(
     engine: &OlapEngine,
     logical: &LogicalPlan,
@@ -606,7 +620,7 @@ async fn start(
     probe: Option<Arc<Probe>>,
 ) -> Result<SendableRecordBatchStream> {
     let physical = physical_plan(&engine.state, logical).await?;
-    let physical = compiled::with_pipelines(physical, compiler).map_err(from_datafusion)?;
+    let physical = fitted(physical, compiler)?;
     let physical = cooperate::interruptible(physical, end).map_err(from_datafusion)?;
     let physical = sets::interruptible(physical, end).map_err(from_datafusion)?;
     if let Some(probe) = probe {

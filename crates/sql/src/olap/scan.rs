@@ -17,6 +17,7 @@
 
 use super::arrow::{column_type, identified_batch, narrow_type, wide_type};
 use super::error::external;
+use super::join_filters::{self, JoinKeys, ScanFilter};
 use super::target::ROW_IDENTITY;
 use super::value::{bound, with_type};
 use ankerdb_engine::{ColumnDefinition, DataType, ReadView, Table};
@@ -216,6 +217,8 @@ pub(crate) struct ScanExec {
     progress: Arc<Progress>,
     /// Rows after which a partition may stop.
     limit: Option<usize>,
+    /// Output columns whose values are asked for by joins above.
+    asked: Vec<(usize, Arc<JoinKeys>)>,
     properties: Arc<PlanProperties>,
     statistics: Arc<Statistics>,
     /// What its partitions count.
@@ -240,6 +243,7 @@ impl ScanExec {
             parts,
             progress: Arc::default(),
             limit,
+            asked: Vec::new(),
             properties: properties(schema, partitions),
             statistics,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -280,6 +284,18 @@ impl ScanExec {
         self.statistics.num_rows.get_value().copied().unwrap_or_default()
     }
 
+    /// Whether it may end before it has given all rows.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// This scan, with nothing read yet, without rows whose value of an output column the keys do not have, once these are known.
+    pub(crate) fn asking(&self, column: usize, keys: Arc<JoinKeys>) -> ScanExec {
+        let mut scan = self.fresh();
+        scan.asked.push((column, keys));
+        scan
+    }
+
     /// How many different values a column has, about; `None` if nobody knows.
     pub(crate) fn distinct(&self, column: usize) -> Option<usize> {
         self.statistics.column_statistics.get(column)?.distinct_count.get_value().copied()
@@ -303,6 +319,7 @@ impl ScanExec {
             parts: self.parts,
             progress: Arc::default(),
             limit: self.limit,
+            asked: self.asked.clone(),
             properties: self.properties.clone(),
             statistics: self.statistics.clone(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -365,6 +382,10 @@ impl DisplayAs for ScanExec {
             self.parts,
             names.join(", ")
         )?;
+        if !self.asked.is_empty() {
+            let asked: Vec<&str> = self.asked.iter().map(|(column, _)| names[*column]).collect();
+            write!(f, ", asked by joins=[{}]", asked.join(", "))?;
+        }
         match self.limit {
             Some(limit) => write!(f, ", limit={limit}"),
             None => Ok(()),
@@ -401,7 +422,7 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(self.fresh()))
+        Ok(Arc::new(ScanExec { asked: Vec::new(), ..self.fresh() }))
     }
 
     fn apply_expressions(
@@ -429,6 +450,7 @@ impl ExecutionPlan for ScanExec {
             parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.table)),
             progress: self.progress.clone(),
             rows_left: self.limit.unwrap_or(usize::MAX),
+            filters: self.asked.iter().map(|(column, keys)| ScanFilter::new(*column, keys.clone())).collect(),
             counted: BaselineMetrics::new(&self.metrics, partition),
         };
         Ok(Box::pin(cooperative(stream)))
@@ -471,6 +493,7 @@ struct ScanStream {
     parts: usize,
     progress: Arc<Progress>,
     rows_left: usize,
+    filters: Vec<ScanFilter>,
     counted: BaselineMetrics,
 }
 
@@ -488,7 +511,8 @@ impl ScanStream {
             let batch = identified_batch(image, &self.types, &self.schema, identities).map_err(external)?;
             if batch.num_rows() > 0 {
                 self.rows_left = self.rows_left.saturating_sub(batch.num_rows());
-                return Ok(Some(batch));
+                // Also where no row is left, so that the query can end here.
+                return join_filters::asked_for(&mut self.filters, batch).map(Some);
             }
         }
         Ok(None)

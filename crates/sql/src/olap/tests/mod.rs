@@ -3,6 +3,7 @@
 mod columns;
 mod compiled;
 mod failure;
+mod join_filters;
 mod layout;
 mod query;
 mod single;

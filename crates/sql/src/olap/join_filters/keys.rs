@@ -1,0 +1,210 @@
+//! The keys of a join's build side, as a set that a scan asks.
+//!
+//! Each thread of the build side gathers the keys that it sees ([`KeyCollector`]). When the last one has seen all, the set is there
+//! ([`JoinKeys::set`]): one bit for each integer between the least and the greatest key. Where that would be too many, or the keys are, there is
+//! never one, and the join does without.
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
+
+/// Keys that are gathered at most, of all threads.
+const KEYS_MAX: usize = 1 << 22;
+/// Bits of a set that is made however few keys there are: 128 KiB.
+const BITS_SMALL: u64 = 1 << 20;
+/// Bits for each key at most, where they are more.
+const BITS_A_KEY: u64 = 64;
+/// Bits of the largest set: 16 MiB.
+const BITS_MAX: u64 = 1 << 27;
+
+/// Whether keys of this type can be gathered.
+pub(super) fn is_key(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Int32 | DataType::Int64)
+}
+
+/// What a join tells a scan below its other side.
+#[derive(Debug)]
+pub(crate) struct JoinKeys {
+    gathered: Mutex<GatheredKeys>,
+    set: OnceLock<KeySet>,
+}
+
+#[derive(Debug)]
+struct GatheredKeys {
+    /// Threads that have not come to their ends.
+    collectors_left: usize,
+    keys: Vec<i64>,
+    /// Whether somebody could not gather all.
+    is_incomplete: bool,
+}
+
+impl JoinKeys {
+    /// To be gathered by so many threads.
+    pub(super) fn new(collectors: usize) -> Arc<JoinKeys> {
+        let gathered = GatheredKeys { collectors_left: collectors, keys: Vec::new(), is_incomplete: false };
+        Arc::new(JoinKeys { gathered: Mutex::new(gathered), set: OnceLock::new() })
+    }
+
+    /// All keys of the build side; `None` as long as not all are known, or for ever.
+    pub(crate) fn set(&self) -> Option<&KeySet> {
+        self.set.get()
+    }
+
+    fn end(&self, collected: Option<Vec<i64>>) {
+        let mut gathered = self.gathered.lock();
+        gathered.collectors_left = gathered.collectors_left.saturating_sub(1);
+        match collected {
+            Some(keys) if gathered.keys.len() + keys.len() <= KEYS_MAX => gathered.keys.extend(keys),
+            _ => gathered.is_incomplete = true,
+        }
+        if gathered.is_incomplete {
+            gathered.keys = Vec::new();
+        } else if gathered.collectors_left == 0
+            && let Some(set) = KeySet::of(&std::mem::take(&mut gathered.keys))
+        {
+            // Nobody else is the last one.
+            let _ = self.set.set(set);
+        }
+    }
+}
+
+/// The keys that one thread has seen.
+pub(super) struct KeyCollector {
+    of: Arc<JoinKeys>,
+    /// `None` where it has given up.
+    keys: Option<Vec<i64>>,
+}
+
+impl KeyCollector {
+    pub(super) fn new(of: Arc<JoinKeys>) -> KeyCollector {
+        KeyCollector { of, keys: Some(Vec::new()) }
+    }
+
+    /// Adds those of a column that are not NULL, which equal nothing.
+    pub(super) fn add(&mut self, column: &ArrayRef) {
+        let Some(keys) = &mut self.keys else { return };
+        match column.data_type() {
+            DataType::Int32 => {
+                keys.extend(column.as_primitive::<Int32Type>().iter().flatten().map(i64::from));
+            }
+            DataType::Int64 => keys.extend(column.as_primitive::<Int64Type>().iter().flatten()),
+            _ => self.keys = None,
+        }
+        if self.bytes() > KEYS_MAX * size_of::<i64>() {
+            self.keys = None;
+        }
+    }
+
+    /// Bytes of what it has gathered.
+    pub(super) fn bytes(&self) -> usize {
+        self.keys.as_ref().map_or(0, |keys| keys.capacity() * size_of::<i64>())
+    }
+
+    pub(super) fn give_up(&mut self) {
+        self.keys = None;
+    }
+
+    /// It has seen all rows of its thread.
+    pub(super) fn end(&mut self) {
+        self.of.end(self.keys.take());
+    }
+}
+
+/// A set of integers.
+#[derive(Debug)]
+pub(crate) struct KeySet {
+    least: i64,
+    bits: Vec<u64>,
+}
+
+impl KeySet {
+    /// `None` if they lie too far apart.
+    fn of(keys: &[i64]) -> Option<KeySet> {
+        let (Some(&least), Some(&greatest)) = (keys.iter().min(), keys.iter().max()) else {
+            return Some(KeySet { least: 0, bits: Vec::new() });
+        };
+        let places = greatest.abs_diff(least);
+        let most = (keys.len() as u64).saturating_mul(BITS_A_KEY).clamp(BITS_SMALL, BITS_MAX);
+        if places >= most {
+            return None;
+        }
+        let mut bits = vec![0; places as usize / 64 + 1];
+        for &key in keys {
+            let place = key.abs_diff(least);
+            bits[(place / 64) as usize] |= 1 << (place % 64);
+        }
+        Some(KeySet { least, bits })
+    }
+
+    fn contains(&self, key: i64) -> bool {
+        let place = key.wrapping_sub(self.least) as u64;
+        self.bits.get((place / 64) as usize).is_some_and(|word| word >> (place % 64) & 1 != 0)
+    }
+
+    /// Which rows of a column have a key that is in the set; `None` for another type.
+    pub(crate) fn holds(&self, column: &ArrayRef) -> Option<BooleanBuffer> {
+        let rows = column.len();
+        let held = match column.data_type() {
+            DataType::Int32 => {
+                let values = column.as_primitive::<Int32Type>().values();
+                BooleanBuffer::collect_bool(rows, |row| self.contains(values[row].into()))
+            }
+            DataType::Int64 => {
+                let values = column.as_primitive::<Int64Type>().values();
+                BooleanBuffer::collect_bool(rows, |row| self.contains(values[row]))
+            }
+            _ => return None,
+        };
+        Some(match column.nulls() {
+            Some(nulls) => &held & nulls.inner(),
+            None => held,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::array::{Int32Array, Int64Array};
+
+    fn held(keys: &[i64], column: ArrayRef) -> Vec<bool> {
+        KeySet::of(keys).expect("a set").holds(&column).expect("integers").iter().collect()
+    }
+
+    #[test]
+    fn a_set_has_its_keys_and_no_others() {
+        let column: ArrayRef =
+            Arc::new(Int32Array::from(vec![Some(-3), None, Some(4), Some(5), Some(i32::MIN)]));
+        assert_eq!(held(&[4, -3, 4], column.clone()), [true, false, true, false, false]);
+        assert_eq!(held(&[], column), [false; 5]);
+        let ends: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX, 0]));
+        assert_eq!(held(&[i64::MAX, i64::MAX - 1], ends.clone()), [false, true, false]);
+        assert_eq!(held(&[i64::MIN, i64::MIN + 100], ends), [true, false, false]);
+    }
+
+    #[test]
+    fn keys_that_lie_too_far_apart_make_no_set() {
+        assert!(KeySet::of(&[i64::MIN, i64::MAX]).is_none());
+        assert!(KeySet::of(&[0, BITS_SMALL as i64]).is_none());
+        assert!(KeySet::of(&[0, BITS_SMALL as i64 - 1]).is_some());
+    }
+
+    #[test]
+    fn a_set_is_there_when_all_threads_have_ended_and_nobody_has_given_up() {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+        for gives_up in [false, true] {
+            let keys = JoinKeys::new(2);
+            let (mut one, mut other) = (KeyCollector::new(keys.clone()), KeyCollector::new(keys.clone()));
+            one.add(&column);
+            one.end();
+            assert!(keys.set().is_none());
+            if gives_up {
+                other.give_up();
+            }
+            other.end();
+            assert_eq!(keys.set().is_some(), !gives_up);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Joins whose scans leave out rows that nobody asks for, beside the same without.
+
+use super::super::After;
+use super::{Fixture, never_canceled};
+use crate::compiler_mode::CompilerMode;
+use crate::explain::Probe;
+use ankerdb_engine::{ColumnDefinition, DataType, TableDefinition, Value};
+use chrono::Utc;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use std::sync::{Arc, OnceLock};
+
+const LINES: i32 = 30_000;
+const PARTS: i32 = 1_000;
+
+/// `part(id, size)`, `line(id, part, supplier, amount)`, whose part is NULL or unknown now and then, and `supplier(id, part)`.
+fn fixture() -> Fixture {
+    let fixture = Fixture::new();
+    let integer = |name: &str| ColumnDefinition::new(name, DataType::Integer);
+    let part = fixture.create(
+        TableDefinition::new("part").column(integer("id")).column(integer("size")).primary_key(&["id"]),
+    );
+    let line = fixture.create(
+        TableDefinition::new("line")
+            .column(integer("id"))
+            .column(integer("part").nullable())
+            .column(ColumnDefinition::new("supplier", DataType::BigInt))
+            .column(ColumnDefinition::new("amount", DataType::Numeric { precision: 12, scale: 2 }))
+            .primary_key(&["id"]),
+    );
+    let supplier = fixture.create(
+        TableDefinition::new("supplier")
+            .column(ColumnDefinition::new("id", DataType::BigInt))
+            .column(integer("part").nullable())
+            .primary_key(&["id"]),
+    );
+    let rows = (0..PARTS).map(|id| vec![Value::Integer(id), Value::Integer(id % 50)]);
+    fixture.insert(&part, rows.collect());
+    let rows = (0..LINES).map(|id| {
+        let part = if id % 11 == 0 { Value::Null } else { Value::Integer(id % (PARTS + 100)) };
+        vec![Value::Integer(id), part, Value::BigInt((id % 40).into()), super::numeric(id.into(), 2)]
+    });
+    fixture.insert(&line, rows.collect());
+    let rows = (0..40).map(|id| {
+        let part = if id % 7 == 0 { Value::Null } else { Value::Integer(id * 3) };
+        vec![Value::BigInt(id.into()), part]
+    });
+    fixture.insert(&supplier, rows.collect());
+    fixture
+}
+
+impl Fixture {
+    /// Sorted rows, and how many rows the scans of `line` have given.
+    fn rows_and_lines(&self, sql: &str, compiler: CompilerMode) -> (Vec<String>, usize) {
+        let plan = self.plan(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        let probe = Arc::new(Probe { began: Utc::now(), operators: OnceLock::new() });
+        let after = After { compiler, probe: Some(probe.clone()), ..After::default() };
+        let mut result = self.olap.run_after(&plan, &[], self.view(), after, never_canceled());
+        let mut rows = Vec::new();
+        while let Some(batch) = result.next_batch().unwrap_or_else(|error| panic!("{sql}: {error:?}")) {
+            rows.extend(batch.into_iter().map(|row| format!("{row:?}")));
+        }
+        rows.sort();
+        let mut lines = 0;
+        let counted = probe.operators.get().expect("it has run").apply(|node| {
+            if format!("{node:?}") == "ScanExec(line)" {
+                lines += node.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or_default();
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        counted.expect("a plan");
+        (rows, lines)
+    }
+
+    /// The rows are the same with filters, of which at least one leaves out nine rows of ten if `is_filtered`.
+    fn same_rows(&self, sql: &str, is_filtered: bool) {
+        let (expected, all) = self.rows_and_lines(sql, CompilerMode::Off);
+        let (found, few) = self.rows_and_lines(sql, CompilerMode::Always);
+        assert_eq!(found, expected, "{sql}");
+        assert!(all >= LINES as usize, "{sql}");
+        match is_filtered {
+            true => assert!(few * 10 < all, "{sql}: {few} rows of {all}"),
+            false => assert_eq!(few, all, "{sql}"),
+        }
+    }
+}
+
+#[test]
+fn rows_that_no_join_asks_for_are_left_out() {
+    let fixture = fixture();
+    for sql in [
+        "SELECT l.id, p.size FROM part p JOIN line l ON p.id = l.part WHERE p.size = 7",
+        "SELECT p.id, l.id FROM part p LEFT JOIN line l ON p.id = l.part WHERE p.size = 7",
+        "SELECT count(*), sum(amount) FROM line WHERE part IN (SELECT id FROM part WHERE size = 7)",
+        "SELECT p.id FROM part p WHERE size = 7 AND NOT EXISTS (SELECT FROM line l WHERE l.part = p.id)",
+        // Through an aggregate, and another join.
+        "SELECT p.id, q.total FROM part p JOIN (SELECT part, sum(amount) AS total FROM line GROUP BY part) q ON q.part = p.id \
+         WHERE p.size = 7",
+        "SELECT l.id, s.id FROM part p JOIN line l ON p.id = l.part JOIN supplier s ON s.id = l.supplier WHERE p.size = 7",
+        // Of two keys, one of which has other names below.
+        "SELECT q.id FROM supplier s JOIN (SELECT id, part AS p, supplier AS s FROM line) q ON q.s = s.id AND q.p = s.part \
+         WHERE s.part < 9",
+        // No key at all.
+        "SELECT l.id FROM part p JOIN line l ON p.id = l.part WHERE p.size < 0",
+    ] {
+        fixture.same_rows(sql, true);
+    }
+}
+
+#[test]
+fn rows_that_are_missed_stay() {
+    let fixture = fixture();
+    for sql in [
+        "SELECT l.id, p.size FROM line l LEFT JOIN (SELECT * FROM part WHERE size = 7) p ON p.id = l.part",
+        "SELECT l.id, p.id FROM line l FULL JOIN (SELECT * FROM part WHERE size = 7) p ON p.id = l.part",
+        "SELECT id FROM part p WHERE size = 7 AND id NOT IN (SELECT part FROM line)",
+        "SELECT l.id FROM line l WHERE NOT EXISTS (SELECT FROM part p WHERE size = 7 AND l.part = p.id)",
+        "SELECT l.id, s.id FROM supplier s JOIN line l ON l.part IS NOT DISTINCT FROM s.part WHERE s.id < 9",
+        // Groups of something else, and a window.
+        "SELECT q.n FROM part p JOIN (SELECT count(*)::int AS n FROM line GROUP BY part) q ON q.n = p.id WHERE p.size = 7",
+        "SELECT q.id, q.r FROM part p JOIN (SELECT id, part, row_number() OVER (ORDER BY id) AS r FROM line) q ON q.part = p.id \
+         WHERE p.size = 7",
+    ] {
+        fixture.same_rows(sql, false);
+    }
+}
+
+#[test]
+fn what_is_counted_by_each_row_sees_them_all() {
+    let fixture = fixture();
+    let sql = "SELECT count(*) FROM part p JOIN (SELECT part, random() AS r FROM line) q ON q.part = p.id \
+               WHERE p.size = 7 AND q.r >= 0";
+    fixture.same_rows(sql, false);
+}
