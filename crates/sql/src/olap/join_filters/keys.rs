@@ -12,11 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Keys that are gathered at most, of all threads.
 const KEYS_MAX: usize = 1 << 22;
-/// Bits of a set that is made however few keys there are: 128 KiB.
-const BITS_SMALL: u64 = 1 << 20;
-/// Bits for each key at most, where they are more.
-const BITS_A_KEY: u64 = 64;
-/// Bits of the largest set: 16 MiB.
+/// Bits of the largest set: 16 MiB, of which few keys touch a few pages.
 const BITS_MAX: u64 = 1 << 27;
 
 /// Whether keys of this type can be gathered.
@@ -126,8 +122,7 @@ impl KeySet {
             return Some(KeySet { least: 0, bits: Vec::new() });
         };
         let places = greatest.abs_diff(least);
-        let most = (keys.len() as u64).saturating_mul(BITS_A_KEY).clamp(BITS_SMALL, BITS_MAX);
-        if places >= most {
+        if places >= BITS_MAX {
             return None;
         }
         let mut bits = vec![0; places as usize / 64 + 1];
@@ -187,8 +182,8 @@ mod tests {
     #[test]
     fn keys_that_lie_too_far_apart_make_no_set() {
         assert!(KeySet::of(&[i64::MIN, i64::MAX]).is_none());
-        assert!(KeySet::of(&[0, BITS_SMALL as i64]).is_none());
-        assert!(KeySet::of(&[0, BITS_SMALL as i64 - 1]).is_some());
+        assert!(KeySet::of(&[0, BITS_MAX as i64]).is_none());
+        assert!(KeySet::of(&[0, BITS_MAX as i64 - 1]).is_some());
     }
 
     #[test]
