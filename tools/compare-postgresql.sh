@@ -12,6 +12,9 @@
 # With DURABLE=FOLDER both keep what they commit in new folders there and wait for the disk (fsync and full_page_writes on, as initdb sets PostgreSQL
 # up), and the 99th percentile of a transaction's latency is printed, too. WORKLOADS="tpcb" runs only these.
 #
+# With CEILING=1 (over TCP) a server that does nothing takes part (tools/ceiling.rs, made by rustc): what it reaches is what clients and system leave,
+# and its ratio to PostgreSQL the largest there can be here.
+#
 # Needs psql, pgbench and PostgreSQL's server (Debian: postgresql-15); as root, a user `postgres` to run it as.
 # Keep the machine idle: clients and servers share its cores.
 set -euo pipefail
@@ -40,6 +43,15 @@ start_ankerdb() {
     "$command" serve "${keep[@]}" --listen "127.0.0.1:$ankerdb_port" --socket-folder "$work" >"$work/ankerdb.log" 2>&1 &
     pids+=($!)
     await "$ankerdb_port" ankerdb
+}
+
+start_ceiling() {
+    ceiling_port="$(free_port)"
+    [ "$host" = 127.0.0.1 ] || fail "CEILING=1 goes over TCP"
+    rustc --edition 2024 -O "$(dirname "${BASH_SOURCE[0]}")/ceiling.rs" -o "$work/ceiling" || fail "rustc tools/ceiling.rs"
+    "$work/ceiling" "$ceiling_port" &
+    pids+=($!)
+    await "$ceiling_port" ankerdb
 }
 
 # The tables of `pgbench -i -s 10`, without the fillers that no transaction reads past their length.
@@ -83,6 +95,8 @@ else
     start_postgresql
 fi
 start_ankerdb
+orders=("a p" "p a")
+if [ -n "${CEILING:-}" ]; then start_ceiling; orders=("a p c" "c p a"); fi
 load "$postgresql_port"
 load "$ankerdb_port"
 psql -q -h 127.0.0.1 -p "$postgresql_port" -U postgres ankerdb -c 'VACUUM ANALYZE' >/dev/null
@@ -90,11 +104,10 @@ psql -q -h 127.0.0.1 -p "$postgresql_port" -U postgres ankerdb -c 'VACUUM ANALYZ
 declare -A workload=([select]="-S" [update]="-f $work/update.sql" [tpcb]="-b tpcb-like" [simple]="-N")
 printf '%-8s %12s %12s %7s   %s\n' workload ankerdb postgresql ratio "failed (ankerdb, of all rounds)${DURABLE:+; p99 in ms (ankerdb, postgresql)}"
 for name in ${WORKLOADS:-select update simple tpcb}; do
-    : >"$work/a"; : >"$work/p"; : >"$work/a99"; : >"$work/p99"; failed=0
+    : >"$work/a"; : >"$work/p"; : >"$work/c"; : >"$work/a99"; : >"$work/p99"; failed=0
     for round in $(seq "$rounds"); do
-        order="a p"; [ $((round % 2)) = 1 ] || order="p a"
-        for which in $order; do
-            port="$ankerdb_port"; [ "$which" = a ] || port="$postgresql_port"
+        for which in ${orders[$(((round + 1) % 2))]}; do
+            case "$which" in a) port="$ankerdb_port" ;; p) port="$postgresql_port" ;; c) port="$ceiling_port" ;; esac
             # shellcheck disable=SC2086
             read -r tps lost p99 < <(measure "$port" ${workload[$name]})
             echo "$tps" >>"$work/$which"
@@ -105,5 +118,6 @@ for name in ${WORKLOADS:-select update simple tpcb}; do
     a="$(median <"$work/a")" p="$(median <"$work/p")"
     late=""
     if [ -n "${DURABLE:-}" ]; then late="$(median <"$work/a99") $(median <"$work/p99")"; fi
+    if [ -n "${CEILING:-}" ]; then late+=" ceiling $(median <"$work/c" | awk -v p="$p" '{ printf "%.0f, ratio %.2f", $1, $1 / p }')"; fi
     printf '%-8s %12.0f %12.0f %7.2f   %d  %s\n' "$name" "$a" "$p" "$(awk -v a="$a" -v p="$p" 'BEGIN { print a / p }')" "$failed" "$late"
 done
