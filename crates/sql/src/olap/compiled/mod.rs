@@ -25,18 +25,22 @@ pub(super) use told::why_not;
 
 use crate::compiler_mode::CompilerMode;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::error::Result;
+use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use exec::PipelineExec;
+use lower::{Lowered, Reason, lower};
 use std::sync::Arc;
+
+/// The mask of batches without NULLs, as most are.
+const NO_NULLS: u64 = 0;
 
 /// The plan with its pipelines compiled, as far as they can be expressed.
 pub(super) fn with_pipelines(
     plan: Arc<dyn ExecutionPlan>,
     mode: CompilerMode,
-) -> Result<Arc<dyn ExecutionPlan>> {
+) -> PlanResult<Arc<dyn ExecutionPlan>> {
     if mode == CompilerMode::Off {
         return Ok(plan);
     }
@@ -53,9 +57,19 @@ pub(super) fn with_pipelines(
     Ok(compiled.data)
 }
 
+/// The pipeline of an aggregate, if there can be one. Where code is to run it is made here: a machine or a system that allows none, such as
+/// one that forbids executable memory, leaves its queries to DataFusion, which is faster than the interpreter.
+fn expressed(aggregate: &AggregateExec, mode: CompilerMode) -> Result<Lowered, Reason> {
+    let lowered = lower(aggregate, mode.rows_min())?;
+    if mode != CompilerMode::Interpreted {
+        cache::code(&lowered.pipeline, NO_NULLS).map_err(|none| Reason(none.0))?;
+    }
+    Ok(lowered)
+}
+
 /// What takes an aggregate's place.
-fn replaced(aggregate: &AggregateExec, mode: CompilerMode) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let Ok(lowered) = lower::lower(aggregate, mode.rows_min()) else { return Ok(None) };
+fn replaced(aggregate: &AggregateExec, mode: CompilerMode) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
+    let Ok(lowered) = expressed(aggregate, mode) else { return Ok(None) };
     match aggregate.mode() {
         AggregateMode::Partial => Ok(Some(Arc::new(PipelineExec::new(lowered, aggregate.schema(), mode)))),
         AggregateMode::Single => {

@@ -1,6 +1,6 @@
 //! What EXPLAIN says of aggregates that are not compiled.
 
-use super::lower::lower;
+use super::expressed;
 use crate::compiler_mode::CompilerMode;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
@@ -11,5 +11,5 @@ pub(crate) fn why_not(operator: &dyn ExecutionPlan, mode: CompilerMode) -> Optio
     if aggregate.mode().input_mode() != AggregateInputMode::Raw {
         return None;
     }
-    lower(aggregate, mode.rows_min()).err().map(|reason| reason.0)
+    expressed(aggregate, mode).err().map(|reason| reason.0)
 }
