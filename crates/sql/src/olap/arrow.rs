@@ -27,9 +27,9 @@ use ankerdb_engine::{
 use ankerdb_value::{Interval, MAX_NUMERIC_PRECISION};
 use datafusion::arrow::array::types::IntervalMonthDayNano;
 use datafusion::arrow::array::{
-    ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
-    FixedSizeBinaryArray, FixedSizeBinaryBuilder, Int64Array, LargeBinaryArray, PrimitiveArray, RecordBatch,
-    RecordBatchOptions, StringViewArray,
+    Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array,
+    Decimal128Array, FixedSizeBinaryArray, FixedSizeBinaryBuilder, Int64Array, LargeBinaryArray,
+    PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
 };
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use datafusion::arrow::compute::filter_record_batch;
@@ -38,6 +38,7 @@ use datafusion::arrow::datatypes::{
     Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit,
     SchemaRef, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
+use datafusion::arrow::error::ArrowError;
 use std::any::Any;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
@@ -308,28 +309,41 @@ fn numeric(
     scale: i8,
     wanted: &ArrowType,
 ) -> Result<ArrayRef> {
-    let wide = matches!(wanted, ArrowType::Decimal128(..));
-    let invalid = |error: datafusion::arrow::error::ArrowError| Error::internal(error.to_string());
-    Ok(if precision <= MAX_PRECISION_32 {
-        let narrow: Decimal32Array = primitive::<Decimal32Type>(values, nulls, rows)?;
-        match wide {
-            true => Arc::new(widened(&narrow).with_precision_and_scale(precision, scale).map_err(invalid)?),
-            false => {
-                Arc::new(narrow.with_precision_and_scale(precision, scale).map_err(invalid)?) as ArrayRef
-            }
-        }
+    let invalid = |error: ArrowError| Error::internal(error.to_string());
+    let stored: ArrayRef = if precision <= MAX_PRECISION_32 {
+        let stored: Decimal32Array = primitive::<Decimal32Type>(values, nulls, rows)?;
+        Arc::new(stored.with_precision_and_scale(precision, scale).map_err(invalid)?)
     } else if precision <= MAX_PRECISION_64 {
-        let narrow: Decimal64Array = primitive::<Decimal64Type>(values, nulls, rows)?;
-        match wide {
-            true => Arc::new(widened(&narrow).with_precision_and_scale(precision, scale).map_err(invalid)?),
-            false => {
-                Arc::new(narrow.with_precision_and_scale(precision, scale).map_err(invalid)?) as ArrayRef
-            }
-        }
+        let stored: Decimal64Array = primitive::<Decimal64Type>(values, nulls, rows)?;
+        Arc::new(stored.with_precision_and_scale(precision, scale).map_err(invalid)?)
     } else {
         let stored: Decimal128Array = primitive::<Decimal128Type>(values, nulls, rows)?;
         Arc::new(stored.with_precision_and_scale(precision, scale).map_err(invalid)?)
-    })
+    };
+    wide_if(wanted, stored)
+}
+
+/// The batch with the numerics wide that are wide in the schema, which else is its own.
+pub(crate) fn wide_batch(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let rows = batch.num_rows();
+    let (_, columns, _) = batch.into_parts();
+    let wide =
+        columns.into_iter().zip(schema.fields()).map(|(column, field)| wide_if(field.data_type(), column));
+    batch_of(schema, wide.collect::<Result<_>>()?, rows)
+}
+
+/// A numeric in its wide form, where that is wanted; any other column as it is.
+fn wide_if(wanted: &ArrowType, column: ArrayRef) -> Result<ArrayRef> {
+    let wide = match (wanted, column.data_type()) {
+        (&ArrowType::Decimal128(precision, scale), ArrowType::Decimal32(..)) => {
+            widened(column.as_primitive::<Decimal32Type>()).with_precision_and_scale(precision, scale)
+        }
+        (&ArrowType::Decimal128(precision, scale), ArrowType::Decimal64(..)) => {
+            widened(column.as_primitive::<Decimal64Type>()).with_precision_and_scale(precision, scale)
+        }
+        _ => return Ok(column),
+    };
+    Ok(Arc::new(wide.map_err(|error| Error::internal(error.to_string()))?))
 }
 
 fn widened<T: ArrowPrimitiveType>(narrow: &PrimitiveArray<T>) -> Decimal128Array

@@ -15,7 +15,7 @@
 //! Invariant: a part is read by exactly one partition, once. A scan therefore must not be executed twice;
 //! `reset_state` gives a fresh one where DataFusion repeats a plan (recursive queries).
 
-use super::arrow::{column_type, identified_batch, narrow_type, wide_type};
+use super::arrow::{column_type, identified_batch, narrow_type, wide_batch, wide_type};
 use super::error::external;
 use super::join_filters::{self, JoinKeys, ScanFilter};
 use super::target::ROW_IDENTITY;
@@ -254,14 +254,18 @@ impl ScanExec {
 
     /// This scan, with nothing read yet and these output columns in their stored form.
     pub(crate) fn narrowed(&self, narrow: &[usize]) -> ScanExec {
-        let schema = self.schema();
-        let field = |(position, field): (usize, &Arc<Field>)| match narrow.contains(&position) {
+        let schema = self.with_narrow(|position| narrow.contains(&position));
+        let partitions = self.properties.output_partitioning().partition_count();
+        ScanExec { properties: properties(schema, partitions), ..self.fresh() }
+    }
+
+    /// The schema with some output columns in their stored form.
+    fn with_narrow(&self, is_narrow: impl Fn(usize) -> bool) -> SchemaRef {
+        let field = |(position, field): (usize, &Arc<Field>)| match is_narrow(position) {
             true => Arc::new(field.as_ref().clone().with_data_type(narrow_type(self.types[position]))),
             false => field.clone(),
         };
-        let fields: Vec<_> = schema.fields().iter().enumerate().map(field).collect();
-        let partitions = self.properties.output_partitioning().partition_count();
-        ScanExec { properties: properties(Arc::new(Schema::new(fields)), partitions), ..self.fresh() }
+        Arc::new(Schema::new(self.schema().fields().iter().enumerate().map(field).collect::<Vec<_>>()))
     }
 
     /// Whether the output column is stored in fewer bytes than plans see.
@@ -294,6 +298,29 @@ impl ScanExec {
         let mut scan = self.fresh();
         scan.asked.push((column, keys));
         scan
+    }
+
+    /// So many rows at most of a block in the middle.
+    pub(crate) fn sample(&self, rows: usize) -> Result<RecordBatch> {
+        if self.parts == 0 {
+            return Ok(RecordBatch::new_empty(self.schema()));
+        }
+        let batch = self.reader(self.schema()).batch(self.parts / 2)?;
+        Ok(batch.slice(0, rows.min(batch.num_rows())))
+    }
+
+    fn reader(&self, schema: SchemaRef) -> PartReader {
+        let identity = self.columns.iter().position(|&column| column == self.table.columns().len());
+        let stored = |position: &usize| Some(*position) != identity;
+        let stored: Vec<usize> = (0..self.columns.len()).filter(stored).collect();
+        PartReader {
+            table: self.table.clone(),
+            view: self.view.clone(),
+            columns: stored.iter().map(|&position| self.columns[position]).collect(),
+            types: stored.iter().map(|&position| self.types[position]).collect(),
+            identity,
+            schema,
+        }
     }
 
     /// How many different values a column has, about; `None` if nobody knows.
@@ -437,15 +464,13 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let identity = self.columns.iter().position(|&column| column == self.table.columns().len());
-        let stored = |position: &usize| Some(*position) != identity;
-        let stored: Vec<usize> = (0..self.columns.len()).filter(stored).collect();
+        // What a filter leaves out need not be made wide before.
+        let read = match self.asked.is_empty() {
+            true => self.schema(),
+            false => self.with_narrow(|_| true),
+        };
         let stream = ScanStream {
-            table: self.table.clone(),
-            view: self.view.clone(),
-            columns: stored.iter().map(|&position| self.columns[position]).collect(),
-            types: stored.iter().map(|&position| self.types[position]).collect(),
-            identity,
+            reader: self.reader(read),
             schema: self.schema(),
             parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.table)),
             progress: self.progress.clone(),
@@ -480,8 +505,8 @@ impl ExecutionPlan for ScanExec {
     }
 }
 
-/// One partition: takes parts until none are left.
-struct ScanStream {
+/// Reads parts of a table.
+struct PartReader {
     table: Arc<Table>,
     view: ReadView,
     /// Columns of the table, and their types.
@@ -489,6 +514,25 @@ struct ScanStream {
     types: Vec<DataType>,
     /// The place of the rows' identities among the columns of a batch.
     identity: Option<usize>,
+    schema: SchemaRef,
+}
+
+impl PartReader {
+    fn batch(&self, part: usize) -> Result<RecordBatch> {
+        let image = self.view.read(&self.table, part, &self.columns).map_err(external)?;
+        let identities = self.identity.map(|place| (place, self.identities(part, image.rows)));
+        identified_batch(image, &self.types, &self.schema, identities).map_err(external)
+    }
+
+    /// The identities of a part's rows, as [`super::target::row_of`] reads them.
+    fn identities(&self, part: usize, rows: usize) -> Vec<i64> {
+        self.view.row_ids(&self.table, part, rows).into_iter().map(super::target::number_of).collect()
+    }
+}
+
+/// One partition: takes parts until none are left.
+struct ScanStream {
+    reader: PartReader,
     schema: SchemaRef,
     parts: usize,
     progress: Arc<Progress>,
@@ -505,24 +549,15 @@ impl ScanStream {
                 break;
             }
             // Newest blocks first: those still being filled take longest, and should not be waited for at the end.
-            let part = self.parts - 1 - part;
-            let image = self.view.read(&self.table, part, &self.columns).map_err(external)?;
-            let identities = self.identity.map(|place| (place, self.identities(part, image.rows)));
-            let batch = identified_batch(image, &self.types, &self.schema, identities).map_err(external)?;
+            let batch = self.reader.batch(self.parts - 1 - part)?;
             if batch.num_rows() > 0 {
                 self.rows_left = self.rows_left.saturating_sub(batch.num_rows());
                 // Also where no row is left, so that the query can end here.
-                return join_filters::asked_for(&mut self.filters, batch).map(Some);
+                let kept = join_filters::asked_for(&mut self.filters, batch)?;
+                return wide_batch(kept, &self.schema).map(Some).map_err(external);
             }
         }
         Ok(None)
-    }
-}
-
-impl ScanStream {
-    /// The identities of a part's rows, as [`super::target::row_of`] reads them.
-    fn identities(&self, part: usize, rows: usize) -> Vec<i64> {
-        self.view.row_ids(&self.table, part, rows).into_iter().map(super::target::number_of).collect()
     }
 }
 

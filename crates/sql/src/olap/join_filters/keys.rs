@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 
 /// Keys that are gathered at most, of all threads.
 const KEYS_MAX: usize = 1 << 22;
+/// There are at most as many keys as the scan has rows, by this: more would leave out too little to be worth gathering.
+const ROWS_OF_KEY_MIN: usize = 8;
 /// Bits of the largest set: 16 MiB, of which few keys touch a few pages.
 const BITS_MAX: u64 = 1 << 27;
 
@@ -23,6 +25,8 @@ pub(super) fn is_key(data_type: &DataType) -> bool {
 /// What a join tells a scan below its other side.
 #[derive(Debug)]
 pub(crate) struct JoinKeys {
+    /// How many may be gathered, of all threads.
+    most: usize,
     gathered: Mutex<GatheredKeys>,
     set: OnceLock<KeySet>,
 }
@@ -37,10 +41,11 @@ struct GatheredKeys {
 }
 
 impl JoinKeys {
-    /// To be gathered by so many threads.
-    pub(super) fn new(collectors: usize) -> Arc<JoinKeys> {
+    /// To be gathered by so many threads, for a scan of a table of so many rows.
+    pub(super) fn new(collectors: usize, rows: usize) -> Arc<JoinKeys> {
         let gathered = GatheredKeys { collectors_left: collectors, keys: Vec::new(), is_incomplete: false };
-        Arc::new(JoinKeys { gathered: Mutex::new(gathered), set: OnceLock::new() })
+        let most = KEYS_MAX.min(rows / ROWS_OF_KEY_MIN);
+        Arc::new(JoinKeys { most, gathered: Mutex::new(gathered), set: OnceLock::new() })
     }
 
     /// All keys of the build side; `None` as long as not all are known, or for ever.
@@ -52,7 +57,7 @@ impl JoinKeys {
         let mut gathered = self.gathered.lock();
         gathered.collectors_left = gathered.collectors_left.saturating_sub(1);
         match collected {
-            Some(keys) if gathered.keys.len() + keys.len() <= KEYS_MAX => gathered.keys.extend(keys),
+            Some(keys) if gathered.keys.len() + keys.len() <= self.most => gathered.keys.extend(keys),
             _ => gathered.is_incomplete = true,
         }
         if gathered.is_incomplete {
@@ -86,9 +91,9 @@ impl KeyCollector {
                 keys.extend(column.as_primitive::<Int32Type>().iter().flatten().map(i64::from));
             }
             DataType::Int64 => keys.extend(column.as_primitive::<Int64Type>().iter().flatten()),
-            _ => self.keys = None,
+            _ => return self.give_up(),
         }
-        if self.bytes() > KEYS_MAX * size_of::<i64>() {
+        if keys.len() > self.of.most {
             self.keys = None;
         }
     }
@@ -190,7 +195,7 @@ mod tests {
     fn a_set_is_there_when_all_threads_have_ended_and_nobody_has_given_up() {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![7]));
         for gives_up in [false, true] {
-            let keys = JoinKeys::new(2);
+            let keys = JoinKeys::new(2, 100);
             let (mut one, mut other) = (KeyCollector::new(keys.clone()), KeyCollector::new(keys.clone()));
             one.add(&column);
             one.end();
@@ -200,6 +205,18 @@ mod tests {
             }
             other.end();
             assert_eq!(keys.set().is_some(), !gives_up);
+        }
+    }
+
+    #[test]
+    fn keys_of_most_rows_make_no_set() {
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10));
+        for (rows, is_set) in [(80, true), (79, false)] {
+            let keys = JoinKeys::new(1, rows);
+            let mut collector = KeyCollector::new(keys.clone());
+            collector.add(&column);
+            collector.end();
+            assert_eq!(keys.set().is_some(), is_set);
         }
     }
 }

@@ -95,8 +95,8 @@ fn filtered(
         if !keys::is_key(&type_of_ours) || type_of_ours != type_of_theirs {
             continue;
         }
-        let keys = JoinKeys::new(left.output_partitioning().partition_count());
-        if let Some(asked) = attached(&right, theirs, &keys, rows_min)? {
+        let collectors = left.output_partitioning().partition_count();
+        if let Some((asked, keys)) = attached(&right, theirs, collectors, rows_min)? {
             right = asked;
             columns.push((ours, keys));
         }
@@ -107,22 +107,31 @@ fn filtered(
     with_children(node, vec![CollectKeysExec::plan(left.clone(), columns), right]).map(Some)
 }
 
-/// The operator's rows without those whose value of the column the keys do not have, if a scan below can leave them out.
+/// An operator whose scan is asked, and the keys that it is asked for.
+type Asked = (Arc<dyn ExecutionPlan>, Arc<JoinKeys>);
+
+/// The operator's rows without those that have no partner, if a scan below can leave them out, and the keys of the column by which it
+/// will know them, which so many threads gather.
 fn attached(
     node: &Arc<dyn ExecutionPlan>,
     column: usize,
-    keys: &Arc<JoinKeys>,
+    collectors: usize,
     rows_min: usize,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+) -> Result<Option<Asked>> {
     if let Some(scan) = node.downcast_ref::<ScanExec>() {
-        let is_worth = scan.row_count() >= rows_min && !scan.is_limited();
-        return Ok(is_worth.then(|| Arc::new(scan.asking(column, keys.clone())) as _));
+        if scan.row_count() < rows_min || scan.is_limited() {
+            return Ok(None);
+        }
+        let keys = JoinKeys::new(collectors, scan.row_count());
+        return Ok(Some((Arc::new(scan.asking(column, keys.clone())), keys)));
     }
     let Some((child, column)) = source(node, column) else { return Ok(None) };
     let mut children: Vec<_> = node.children().into_iter().cloned().collect();
-    let Some(asked) = attached(&children[child], column, keys, rows_min)? else { return Ok(None) };
+    let Some((asked, keys)) = attached(&children[child], column, collectors, rows_min)? else {
+        return Ok(None);
+    };
     children[child] = asked;
-    with_children(node, children).map(Some)
+    Ok(Some((with_children(node, children)?, keys)))
 }
 
 /// The child of an operator, and the column of it, that a column comes from unchanged, where rows of a value may as well be dropped

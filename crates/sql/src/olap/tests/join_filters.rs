@@ -7,6 +7,7 @@ use crate::explain::Probe;
 use ankerdb_engine::{ColumnDefinition, DataType, TableDefinition, Value};
 use chrono::Utc;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::physical_plan::{ExecutionPlan, displayable};
 use std::sync::{Arc, OnceLock};
 
 const LINES: i32 = 30_000;
@@ -51,6 +52,20 @@ fn fixture() -> Fixture {
 impl Fixture {
     /// Sorted rows, and how many rows the scans of `line` have given.
     fn rows_and_lines(&self, sql: &str, compiler: CompilerMode) -> (Vec<String>, usize) {
+        let (rows, operators) = self.rows_and_operators(sql, compiler);
+        let mut lines = 0;
+        let counted = operators.apply(|node| {
+            if format!("{node:?}") == "ScanExec(line)" {
+                lines += node.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or_default();
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        counted.expect("a plan");
+        (rows, lines)
+    }
+
+    /// Sorted rows, and the operators that gave them.
+    fn rows_and_operators(&self, sql: &str, compiler: CompilerMode) -> (Vec<String>, Arc<dyn ExecutionPlan>) {
         let plan = self.plan(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         let probe = Arc::new(Probe { began: Utc::now(), operators: OnceLock::new() });
         let after = After { compiler, probe: Some(probe.clone()), ..After::default() };
@@ -60,15 +75,7 @@ impl Fixture {
             rows.extend(batch.into_iter().map(|row| format!("{row:?}")));
         }
         rows.sort();
-        let mut lines = 0;
-        let counted = probe.operators.get().expect("it has run").apply(|node| {
-            if format!("{node:?}") == "ScanExec(line)" {
-                lines += node.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or_default();
-            }
-            Ok(TreeNodeRecursion::Continue)
-        });
-        counted.expect("a plan");
-        (rows, lines)
+        (rows, probe.operators.get().expect("it has run").clone())
     }
 
     /// The rows are the same with filters, of which at least one leaves out nine rows of ten if `is_filtered`.
@@ -130,4 +137,26 @@ fn what_is_counted_by_each_row_sees_them_all() {
     let sql = "SELECT count(*) FROM part p JOIN (SELECT part, random() AS r FROM line) q ON q.part = p.id \
                WHERE p.size = 7 AND q.r >= 0";
     fixture.same_rows(sql, false);
+}
+
+#[test]
+fn the_side_of_which_few_rows_pass_is_built() {
+    let fixture = fixture();
+    let item = TableDefinition::new("item")
+        .column(ColumnDefinition::new("id", DataType::Integer))
+        .column(ColumnDefinition::new("kind", DataType::Text))
+        .primary_key(&["id"]);
+    let item = fixture.create(item);
+    let kind = |id: i32| if id % 1000 == 0 { "rare" } else { "common" };
+    fixture.insert(
+        &item,
+        (0..70_000).map(|id| vec![Value::Integer(id), Value::Text(kind(id).into())]).collect(),
+    );
+    for (kind, built) in [("rare", "item"), ("common", "line")] {
+        let sql = format!("SELECT l.id FROM line l JOIN item i ON i.id = l.id WHERE i.kind LIKE '{kind}'");
+        let (_, operators) = fixture.rows_and_operators(&sql, CompilerMode::On);
+        let shown = displayable(operators.as_ref()).indent(false).to_string();
+        let first = shown.split("ScanExec: table=").nth(1).expect("a scan");
+        assert!(first.starts_with(built), "{shown}");
+    }
 }
