@@ -114,11 +114,12 @@ impl Generator<'_> {
         Tree::leaf(Sort::Source, text)
     }
 
-    /// A table, a join, or a subquery.
+    /// A table, joins, or a subquery.
     fn source(&mut self) -> Tree {
-        match self.rng.u8(..6) {
+        match self.rng.u8(..7) {
             0..=2 => self.table_source(true),
             3 | 4 => self.join(),
+            5 => self.joins(),
             _ => {
                 let outer = std::mem::take(&mut self.scope);
                 let (query, columns) = self.small_query();
@@ -153,6 +154,27 @@ impl Generator<'_> {
             condition = Tree::new(Sort::Value(Bool)).child(condition).text(" AND ").child(more);
         }
         tree.text(words).child(right).text(" ON ").child(condition)
+    }
+
+    /// Three or four tables, each joined with one before by their first columns.
+    fn joins(&mut self) -> Tree {
+        let first = self.table_source(true);
+        let mut keys = vec![self.scope[0].0.clone()];
+        let mut tree = Tree::new(Sort::Source).child(first);
+        for _ in 0..self.rng.usize(2..=3) {
+            let place = self.scope.len();
+            let right = self.table_source(true);
+            let (key, before) = (self.scope[place].0.clone(), &keys[self.rng.usize(..keys.len())]);
+            let mut condition = Tree::leaf(Sort::Value(Bool), format!("{before} = {key}"));
+            if self.once_in(3) {
+                let more = self.value(Bool, 1);
+                condition = Tree::new(Sort::Value(Bool)).child(condition).text(" AND ").child(more);
+            }
+            let words = if self.once_in(4) { " LEFT JOIN " } else { " JOIN " };
+            tree = tree.text(words).child(right).text(" ON ").child(condition);
+            keys.push(key);
+        }
+        tree
     }
 
     /// Some select items, without repeated names.

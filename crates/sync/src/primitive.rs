@@ -191,6 +191,12 @@ mod control {
         builder.check(model);
     }
 
+    /// Like [`check`], with more preemptions where `./run test --full models` has the minutes for them.
+    pub(crate) fn check_further(preemptions: usize, most: usize, model: impl Fn() + Sync + Send + 'static) {
+        let is_full = std::env::var_os("ANKERDB_FULL_MODELS").is_some();
+        check(if is_full { most } else { preemptions }, model);
+    }
+
     /// Runs `model` with one step of the protocol taken out. Two or three preemptions are enough to fail.
     pub(crate) fn check_without(step: ProofStep, model: impl Fn() + Sync + Send + 'static) {
         check_without_up_to(3, step, model);

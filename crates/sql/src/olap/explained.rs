@@ -95,7 +95,7 @@ impl OlapEngine {
         let logical = self.instantiate(plan, &nulls, None, &view)?;
         let state = match &self.forks {
             Some(forks) => forks.state().clone(),
-            None => self.state.as_ref().clone(),
+            None => self.planning_state(telling.compiler).clone(),
         };
         let physical = physical_plan(&state, &logical).await?;
         let physical = match self.forks {

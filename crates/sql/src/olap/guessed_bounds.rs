@@ -5,11 +5,11 @@
 //! is left out, and groups are told apart wrongly. So comparisons of other kinds than of a column with the constant that it equals are hidden
 //! from that, and how many rows pass is estimated before. What is evaluated, and what EXPLAIN shows, stays the same.
 //!
-//! Where bounds tell nothing, as of texts, a condition is tried on some rows of the table.
+//! Where bounds tell nothing, as of texts, a condition is tried on some rows of the table. And conditions that are quick come first.
 
 use super::scan::ScanExec;
 use datafusion::arrow::array::AsArray;
-use datafusion::arrow::datatypes::{FieldRef, Schema};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -65,24 +65,61 @@ impl PhysicalOptimizerRule for GuessedBounds {
 /// The filter with its comparisons hidden, if DataFusion would take something from them, and with how many rows pass, if that is known.
 fn apart(filter: &FilterExec) -> Result<Option<FilterExec>> {
     let schema = filter.input().schema();
-    let terms = split_conjunction(filter.predicate()).into_iter().cloned();
-    let (bounded, sampled): (Vec<_>, Vec<_>) = terms.partition(|term| check_support(term, &schema));
+    let terms: Vec<_> = split_conjunction(filter.predicate()).into_iter().cloned().collect();
+    let (bounded, sampled): (Vec<_>, Vec<_>) =
+        terms.iter().cloned().partition(|term| check_support(term, &schema));
     let of_sampled = match sampled.is_empty() {
         true => Some(1.0),
         false => passing_of_sample(filter.input(), &conjunction(sampled.iter().cloned())),
     };
-    let Some(of_sampled) = of_sampled else { return Ok(None) };
-    let passing = of_sampled * passing_by_bounds(filter, &bounded)?;
-    let percent = (passing * 100.0).ceil().clamp(1.0, 100.0) as u8;
-    let builder = FilterExecBuilder::from(filter).with_default_selectivity(percent);
-    if !sampled.is_empty() {
-        return builder.build().map(Some);
+    let percent = match of_sampled {
+        Some(share) => ((share * passing_by_bounds(filter, &bounded)? * 100.0).ceil() as u8).clamp(1, 100),
+        None => filter.default_selectivity(),
+    };
+    let terms =
+        quick_first(filter, terms)?.into_iter().map(|term| match !sampled.is_empty() || is_fixed(&term) {
+            true => term,
+            false => Arc::new(Hidden { condition: term }) as _,
+        });
+    let builder = FilterExecBuilder::from(filter).with_predicate(conjunction(terms));
+    builder.with_default_selectivity(percent).build().map(Some)
+}
+
+/// The conditions on a large table with those first that are quick, by how few rows pass them: the others are then evaluated for these rows
+/// only. What may fail stays behind what stood before it.
+fn quick_first(filter: &FilterExec, terms: Vec<Arc<dyn PhysicalExpr>>) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+    let schema = filter.input().schema();
+    if large(filter.input()).is_none() || terms.len() < 2 {
+        return Ok(terms);
     }
-    let hidden = bounded.into_iter().map(|term| match is_fixed(&term) {
-        true => term,
-        false => Arc::new(Hidden { condition: term }) as _,
-    });
-    builder.with_predicate(conjunction(hidden)).build().map(Some)
+    let (quick, others): (Vec<_>, Vec<_>) = terms.into_iter().partition(|term| is_quick(term, &schema));
+    let mut quick = quick
+        .into_iter()
+        .map(|term| Ok((passing_by_bounds(filter, std::slice::from_ref(&term))?, term)))
+        .collect::<Result<Vec<_>>>()?;
+    quick.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    Ok(quick.into_iter().map(|(_, term)| term).chain(others).collect())
+}
+
+/// Whether a condition compares columns and constants of a fixed width, which cannot fail.
+fn is_quick(term: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> bool {
+    let is_plain = |side: &Arc<dyn PhysicalExpr>| {
+        (side.is::<Column>() || side.is::<Literal>())
+            && side.data_type(schema).is_ok_and(|data_type| data_type.is_primitive())
+    };
+    let compared = term.downcast_ref::<BinaryExpr>().filter(|binary| is_comparison(*binary.op()));
+    compared.is_some_and(|binary| is_plain(binary.left()) && is_plain(binary.right()))
+        && check_support(term, schema)
+}
+
+fn is_comparison(operator: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, Lt, LtEq};
+    matches!(operator, Eq | Lt | LtEq | Gt | GtEq)
+}
+
+/// A scan of a table with so many rows that a look at some of them pays.
+fn large(input: &Arc<dyn ExecutionPlan>) -> Option<&ScanExec> {
+    input.downcast_ref::<ScanExec>().filter(|scan| scan.row_count() >= ROWS_SAMPLED_MIN)
 }
 
 /// The share of rows that pass conditions, by the least and the greatest values of columns.
@@ -97,7 +134,7 @@ fn passing_by_bounds(filter: &FilterExec, conditions: &[Arc<dyn PhysicalExpr>]) 
 /// The share of rows that pass a condition, by those of one block of a large table; `None` for other inputs, and where the condition costs more
 /// than a look, or fails.
 fn passing_of_sample(input: &Arc<dyn ExecutionPlan>, condition: &Arc<dyn PhysicalExpr>) -> Option<f64> {
-    let scan = input.downcast_ref::<ScanExec>().filter(|scan| scan.row_count() >= ROWS_SAMPLED_MIN)?;
+    let scan = large(input)?;
     if !is_cheap(condition) {
         return None;
     }

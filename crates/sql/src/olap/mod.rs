@@ -47,6 +47,7 @@ mod guessed_bounds;
 mod hypothetical;
 mod interval_aggregate;
 mod join_filters;
+mod join_order;
 mod joined_texts;
 mod kept_above;
 mod kept_rows;
@@ -147,8 +148,8 @@ use futures::StreamExt;
 use memory::LimitedPool;
 use planner::{CatalogSources, TableSources};
 use scan::TableHandle;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use step::StepRows;
 use tokio::runtime::Runtime;
@@ -159,6 +160,8 @@ use view::{PlannedViews, WithViews};
 pub(crate) struct OlapEngine {
     database: Database,
     state: Arc<SessionState>,
+    /// The state of queries in tests, when one was asked for.
+    eager: Arc<OnceLock<Arc<SessionState>>>,
     tasks: Arc<TaskContext>,
     threads: Arc<Threads>,
     forks: Option<Arc<forked::Forks>>,
@@ -329,6 +332,7 @@ impl OlapEngine {
         let mut olap = OlapEngine {
             database: database.clone(),
             state,
+            eager: Arc::default(),
             tasks,
             threads,
             forks: None,
@@ -433,6 +437,17 @@ impl OlapEngine {
             state.execution_props_mut().query_execution_start_time = Some(began);
         }
         state
+    }
+
+    /// What makes physical plans: for tests, it also does for few rows what else is worth while for many.
+    fn planning_state(&self, compiler: CompilerMode) -> &SessionState {
+        if compiler.rows_min() > 0 {
+            return &self.state;
+        }
+        self.eager.get_or_init(|| {
+            let state = SessionStateBuilder::new_from_existing(self.state.as_ref().clone());
+            Arc::new(state.with_physical_optimizer_rules(project::rules(true)).build())
+        })
     }
 
     /// The relations and functions of a catalog, for statements of this session.
@@ -581,7 +596,7 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
         .with_default_features()
         .with_query_planner(sets::planner())
         .with_optimizer_rules(distinct::rules())
-        .with_physical_optimizer_rules(project::rules())
+        .with_physical_optimizer_rules(project::rules(false))
         .with_physical_optimizer_rule(Arc::new(narrow::NarrowNumerics))
         .with_physical_optimizer_rule(Arc::new(cooperate::YieldAboveJoins));
     // PostgreSQL's other name of it.
@@ -619,7 +634,7 @@ async fn start(
     compiler: CompilerMode,
     probe: Option<Arc<Probe>>,
 ) -> Result<SendableRecordBatchStream> {
-    let physical = physical_plan(&engine.state, logical).await?;
+    let physical = physical_plan(engine.planning_state(compiler), logical).await?;
     let physical = fitted(physical, compiler)?;
     let physical = cooperate::interruptible(physical, end).map_err(from_datafusion)?;
     let physical = sets::interruptible(physical, end).map_err(from_datafusion)?;

@@ -7,6 +7,7 @@
 
 use super::apart::SortAboveUnions;
 use super::guessed_bounds::GuessedBounds;
+use super::join_order::{BuildSides, JoinOrder};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
@@ -27,16 +28,20 @@ struct ComputeAboveFilters;
 /// DataFusion's rules, with this one in place of its counterpart, behind what they must not look through, and without those that push
 /// filters: all that can be pushed has been pushed in the logical plan, scans take none, and they tell columns by their names, which
 /// both sides of a join can have (`t RIGHT JOIN u ... WHERE t.id + 1 IS NOT NULL` became a condition of `u.id`).
-pub(super) fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+///
+/// With `is_eager`, joins are ordered however few rows there are.
+pub(super) fn rules(is_eager: bool) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let ours = |rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>| match rule.name() {
-        "ProjectionPushdown" => Arc::new(ComputeAboveFilters) as _,
-        _ => rule,
+        "ProjectionPushdown" => vec![Arc::new(ComputeAboveFilters) as _],
+        "join_selection" => vec![rule, Arc::new(BuildSides)],
+        _ => vec![rule],
     };
     let pushes =
         |rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>| rule.name().starts_with("FilterPushdown");
     let stock = PhysicalOptimizer::new().rules.into_iter().filter(|rule| !pushes(rule));
-    let mut rules: Vec<_> = stock.map(ours).collect();
+    let mut rules: Vec<_> = stock.flat_map(ours).collect();
     rules.insert(0, Arc::new(SortAboveUnions));
+    rules.insert(0, Arc::new(JoinOrder { is_eager }));
     rules.insert(0, Arc::new(GuessedBounds));
     rules
 }

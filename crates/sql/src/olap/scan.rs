@@ -300,6 +300,16 @@ impl ScanExec {
         scan
     }
 
+    /// Whether an index makes sure that no two rows have the same values of these output columns.
+    pub(crate) fn is_unique(&self, columns: &[usize]) -> bool {
+        let stored: Vec<usize> = columns.iter().map(|&column| self.columns[column]).collect();
+        self.table.usable_indexes().any(|(_, index)| {
+            let definition = index.definition();
+            let is_covered = definition.columns.iter().all(|column| stored.contains(column));
+            definition.unique && definition.derivation.is_none() && is_covered
+        })
+    }
+
     /// So many rows at most of a block in the middle.
     pub(crate) fn sample(&self, rows: usize) -> Result<RecordBatch> {
         if self.parts == 0 {

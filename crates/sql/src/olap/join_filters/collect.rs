@@ -117,7 +117,9 @@ impl CollectKeysStream {
     }
 
     fn end(&mut self) {
-        self.collectors.drain(..).for_each(|(_, mut collector)| collector.end());
+        for (_, mut collector) in self.collectors.drain(..) {
+            collector.end(&self.reserved);
+        }
         self.reserved.free();
     }
 }

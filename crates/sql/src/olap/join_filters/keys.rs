@@ -7,6 +7,7 @@
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
+use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
@@ -53,7 +54,7 @@ impl JoinKeys {
         self.set.get()
     }
 
-    fn end(&self, collected: Option<Vec<i64>>) {
+    fn end(&self, collected: Option<Vec<i64>>, memory: &MemoryReservation) {
         let mut gathered = self.gathered.lock();
         gathered.collectors_left = gathered.collectors_left.saturating_sub(1);
         match collected {
@@ -63,7 +64,7 @@ impl JoinKeys {
         if gathered.is_incomplete {
             gathered.keys = Vec::new();
         } else if gathered.collectors_left == 0
-            && let Some(set) = KeySet::of(&std::mem::take(&mut gathered.keys))
+            && let Some(set) = KeySet::of(&std::mem::take(&mut gathered.keys), memory)
         {
             // Nobody else is the last one.
             let _ = self.set.set(set);
@@ -107,9 +108,9 @@ impl KeyCollector {
         self.keys = None;
     }
 
-    /// It has seen all rows of its thread.
-    pub(super) fn end(&mut self) {
-        self.of.end(self.keys.take());
+    /// It has seen all rows of its thread. The set that the last one makes is a part of the same memory.
+    pub(super) fn end(&mut self, memory: &MemoryReservation) {
+        self.of.end(self.keys.take(), memory);
     }
 }
 
@@ -118,24 +119,29 @@ impl KeyCollector {
 pub(crate) struct KeySet {
     least: i64,
     bits: Vec<u64>,
+    /// For its bits.
+    _reserved: MemoryReservation,
 }
 
 impl KeySet {
-    /// `None` if they lie too far apart.
-    fn of(keys: &[i64]) -> Option<KeySet> {
+    /// `None` if they lie too far apart, or there is no memory.
+    fn of(keys: &[i64], memory: &MemoryReservation) -> Option<KeySet> {
+        let reserved = memory.new_empty();
         let (Some(&least), Some(&greatest)) = (keys.iter().min(), keys.iter().max()) else {
-            return Some(KeySet { least: 0, bits: Vec::new() });
+            return Some(KeySet { least: 0, bits: Vec::new(), _reserved: reserved });
         };
         let places = greatest.abs_diff(least);
         if places >= BITS_MAX {
             return None;
         }
-        let mut bits = vec![0; places as usize / 64 + 1];
+        let words = places as usize / 64 + 1;
+        reserved.try_grow(words * size_of::<u64>()).ok()?;
+        let mut bits = vec![0; words];
         for &key in keys {
             let place = key.abs_diff(least);
             bits[(place / 64) as usize] |= 1 << (place % 64);
         }
-        Some(KeySet { least, bits })
+        Some(KeySet { least, bits, _reserved: reserved })
     }
 
     fn contains(&self, key: i64) -> bool {
@@ -168,9 +174,15 @@ impl KeySet {
 mod tests {
     use super::*;
     use datafusion::arrow::array::{Int32Array, Int64Array};
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+
+    fn memory(bytes: usize) -> MemoryReservation {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
+        MemoryConsumer::new("keys").register(&pool)
+    }
 
     fn held(keys: &[i64], column: ArrayRef) -> Vec<bool> {
-        KeySet::of(keys).expect("a set").holds(&column).expect("integers").iter().collect()
+        KeySet::of(keys, &memory(1 << 30)).expect("a set").holds(&column).expect("integers").iter().collect()
     }
 
     #[test]
@@ -186,9 +198,15 @@ mod tests {
 
     #[test]
     fn keys_that_lie_too_far_apart_make_no_set() {
-        assert!(KeySet::of(&[i64::MIN, i64::MAX]).is_none());
-        assert!(KeySet::of(&[0, BITS_MAX as i64]).is_none());
-        assert!(KeySet::of(&[0, BITS_MAX as i64 - 1]).is_some());
+        let memory = memory(BITS_MAX as usize / 8);
+        assert!(KeySet::of(&[i64::MIN, i64::MAX], &memory).is_none());
+        assert!(KeySet::of(&[0, BITS_MAX as i64], &memory).is_none());
+        let set = KeySet::of(&[0, BITS_MAX as i64 - 1], &memory);
+        assert!(set.is_some());
+        // Its memory is taken as long as it lives.
+        assert!(KeySet::of(&[0, 64], &memory).is_none());
+        drop(set);
+        assert!(KeySet::of(&[0, 64], &memory).is_some());
     }
 
     #[test]
@@ -198,12 +216,12 @@ mod tests {
             let keys = JoinKeys::new(2, 100);
             let (mut one, mut other) = (KeyCollector::new(keys.clone()), KeyCollector::new(keys.clone()));
             one.add(&column);
-            one.end();
+            one.end(&memory(100));
             assert!(keys.set().is_none());
             if gives_up {
                 other.give_up();
             }
-            other.end();
+            other.end(&memory(100));
             assert_eq!(keys.set().is_some(), !gives_up);
         }
     }
@@ -215,7 +233,7 @@ mod tests {
             let keys = JoinKeys::new(1, rows);
             let mut collector = KeyCollector::new(keys.clone());
             collector.add(&column);
-            collector.end();
+            collector.end(&memory(100));
             assert_eq!(keys.set().is_some(), is_set);
         }
     }

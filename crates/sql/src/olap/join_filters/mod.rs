@@ -136,7 +136,7 @@ fn attached(
 
 /// The child of an operator, and the column of it, that a column comes from unchanged, where rows of a value may as well be dropped
 /// from that child as from the operator's own.
-fn source(node: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(usize, usize)> {
+pub(super) fn source(node: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(usize, usize)> {
     if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
         let is_pure = projection.expr().iter().all(|part| !is_volatile(&part.expr));
         return is_pure.then(|| column_of(&projection.expr().get(column)?.expr)).flatten().map(|it| (0, it));

@@ -4,18 +4,23 @@ mod columns;
 mod compiled;
 mod failure;
 mod join_filters;
+mod join_order;
 mod layout;
 mod query;
 mod single;
 
-use super::{OlapEngine, OlapPlan, analytical};
+use super::{After, OlapEngine, OlapPlan, analytical};
 use crate::columns::Columns;
+use crate::compiler_mode::CompilerMode;
+use crate::explain::Probe;
 use crate::{CancelHandle, SqlOptions};
 use ankerdb_engine::{
     ColumnDefinition, DataType, Database, Decimal, Isolation, ReadView, Result, Table, TableDefinition, Value,
 };
+use chrono::Utc;
 use datafusion::arrow::array::RecordBatch;
-use std::sync::Arc;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::{Arc, OnceLock};
 
 /// A database, and the OLAP path over it.
 struct Fixture {
@@ -95,6 +100,20 @@ impl Fixture {
             rows.extend(batch);
         }
         Ok(rows)
+    }
+
+    /// Sorted rows, and the operators that gave them.
+    fn rows_and_operators(&self, sql: &str, compiler: CompilerMode) -> (Vec<String>, Arc<dyn ExecutionPlan>) {
+        let plan = self.plan(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        let probe = Arc::new(Probe { began: Utc::now(), operators: OnceLock::new() });
+        let after = After { compiler, probe: Some(probe.clone()), ..After::default() };
+        let mut result = self.olap.run_after(&plan, &[], self.view(), after, never_canceled());
+        let mut rows = Vec::new();
+        while let Some(batch) = result.next_batch().unwrap_or_else(|error| panic!("{sql}: {error:?}")) {
+            rows.extend(batch.into_iter().map(|row| format!("{row:?}")));
+        }
+        rows.sort();
+        (rows, probe.operators.get().expect("it has run").clone())
     }
 
     /// The only value of a query of one row and column.

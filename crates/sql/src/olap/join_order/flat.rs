@@ -1,0 +1,302 @@
+//! A tree of inner joins, and of semi joins that are inner ones, as its inputs and what joins them.
+
+use super::super::join_filters::source;
+use super::super::scan::ScanExec;
+use super::search::{INPUTS_MAX, Inputs, JoinGraph, JoinTree};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinSide, JoinType, NullEquality};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_expr::utils::{collect_columns, split_conjunction};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::utils::ColumnIndex;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
+use std::sync::Arc;
+
+/// Of a column that is not there.
+pub(super) const LOST: usize = usize::MAX;
+/// Rows of an input of which nothing is known.
+const ROWS_UNKNOWN: f64 = 1000.0;
+/// Different values of something of which nothing is known.
+const DISTINCT_UNKNOWN: f64 = 200.0;
+/// The share of rows that pass a condition over several inputs.
+const PASSING: f64 = 0.3;
+
+/// The join, if others may change places with it: inner, or a semi join that is one, and only of what can be computed whenever.
+pub(super) fn movable(node: &Arc<dyn ExecutionPlan>) -> Option<&HashJoinExec> {
+    let join = node.downcast_ref::<HashJoinExec>()?;
+    let is_plain = join.null_equality() == NullEquality::NullEqualsNothing && join.fetch().is_none();
+    let is_pure = !join.on().iter().any(|(left, right)| is_volatile(left) || is_volatile(right))
+        && !join.filter().is_some_and(|filter| is_volatile(filter.expression()));
+    (is_plain && is_pure && is_inner(join)).then_some(join)
+}
+
+/// Whether a join gives a row for each pair: an inner join, and a semi join of which the side that is only looked for has no two rows with
+/// the same keys.
+fn is_inner(join: &HashJoinExec) -> bool {
+    let columns = |side: JoinSide| {
+        let key = |(left, right): &(PhysicalExprRef, PhysicalExprRef)| match side {
+            JoinSide::Left => column_of(left),
+            _ => column_of(right),
+        };
+        join.on().iter().map(key).collect::<Option<Vec<usize>>>()
+    };
+    match join.join_type() {
+        JoinType::Inner => true,
+        JoinType::LeftSemi => columns(JoinSide::Right).is_some_and(|keys| is_unique(join.right(), keys)),
+        JoinType::RightSemi => columns(JoinSide::Left).is_some_and(|keys| is_unique(join.left(), keys)),
+        _ => false,
+    }
+}
+
+/// Whether no two rows have the same values of these columns.
+fn is_unique(node: &Arc<dyn ExecutionPlan>, columns: Vec<usize>) -> bool {
+    if let Some(scan) = node.downcast_ref::<ScanExec>() {
+        return scan.is_unique(&columns);
+    }
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        let groups = aggregate.group_expr();
+        return groups.is_single() && (0..groups.expr().len()).all(|group| columns.contains(&group));
+    }
+    let input = match (node.downcast_ref::<FilterExec>(), choosing(node)) {
+        (Some(filter), _) => filter.input(),
+        (None, Some((projection, _))) => projection.input(),
+        (None, None) => return false,
+    };
+    let below = columns.iter().map(|&column| Some(source(node, column)?.1)).collect::<Option<Vec<usize>>>();
+    below.is_some_and(|columns| is_unique(input, columns))
+}
+
+fn column_of(expression: &PhysicalExprRef) -> Option<usize> {
+    expression.downcast_ref::<Column>().map(Column::index)
+}
+
+/// A projection that only chooses columns, and the columns.
+pub(super) fn choosing(node: &Arc<dyn ExecutionPlan>) -> Option<(&ProjectionExec, Vec<usize>)> {
+    let projection = node.downcast_ref::<ProjectionExec>()?;
+    let chosen: Option<Vec<usize>> = projection.expr().iter().map(|part| column_of(&part.expr)).collect();
+    Some((projection, chosen?))
+}
+
+/// A key that two inputs have in common. Columns are numbered through all inputs.
+pub(super) struct SharedKey {
+    pub(super) inputs: (usize, usize),
+    pub(super) sides: (PhysicalExprRef, PhysicalExprRef),
+}
+
+/// A condition over several inputs.
+pub(super) struct JoinCondition {
+    pub(super) inputs: Inputs,
+    pub(super) expression: PhysicalExprRef,
+}
+
+/// A tree of inner joins, taken apart.
+#[derive(Default)]
+pub(super) struct FlatJoins {
+    pub(super) inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// The number of each input's first column.
+    pub(super) first_columns: Vec<usize>,
+    pub(super) keys: Vec<SharedKey>,
+    pub(super) conditions: Vec<JoinCondition>,
+    columns: usize,
+}
+
+impl FlatJoins {
+    /// The joins below an operator, the tree that they make, and the numbers of its output columns. `None` where something does not
+    /// fit.
+    pub(super) fn of(root: &Arc<dyn ExecutionPlan>) -> Result<Option<(FlatJoins, JoinTree, Vec<usize>)>> {
+        let mut flat = FlatJoins::default();
+        let taken = flat.take(root)?;
+        let is_fit = flat.inputs.len() <= INPUTS_MAX;
+        Ok(taken.filter(|_| is_fit).map(|(tree, columns)| (flat, tree, columns)))
+    }
+
+    fn take(&mut self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<(JoinTree, Vec<usize>)>> {
+        if let Some((projection, chosen)) = choosing(node)
+            && is_tree(projection.input())
+        {
+            let below = self.take(projection.input())?;
+            return Ok(
+                below.map(|(tree, columns)| (tree, chosen.iter().map(|&column| columns[column]).collect()))
+            );
+        }
+        match movable(node) {
+            Some(join) => self.take_join(join),
+            None => Ok(Some(self.take_input(node))),
+        }
+    }
+
+    fn take_input(&mut self, node: &Arc<dyn ExecutionPlan>) -> (JoinTree, Vec<usize>) {
+        let first = self.columns;
+        self.columns += node.schema().fields().len();
+        self.inputs.push(node.clone());
+        self.first_columns.push(first);
+        (JoinTree::Input(self.inputs.len() - 1), (first..self.columns).collect())
+    }
+
+    fn take_join(&mut self, join: &HashJoinExec) -> Result<Option<(JoinTree, Vec<usize>)>> {
+        let Some((left, left_columns)) = self.take(join.left())? else { return Ok(None) };
+        let Some((right, right_columns)) = self.take(join.right())? else { return Ok(None) };
+        if self.inputs.len() > INPUTS_MAX {
+            return Ok(None);
+        }
+        for (ours, theirs) in join.on() {
+            let sides = (renumbered(ours, &left_columns)?, renumbered(theirs, &right_columns)?);
+            match (self.only_input(&sides.0), self.only_input(&sides.1)) {
+                (Some(left), Some(right)) => self.keys.push(SharedKey { inputs: (left, right), sides }),
+                // Of several inputs: no key any more where these come together in another order.
+                _ => {
+                    let equal: PhysicalExprRef = Arc::new(BinaryExpr::new(sides.0, Operator::Eq, sides.1));
+                    if !self.take_condition(equal) {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        if let Some(filter) = join.filter() {
+            let column = |at: &ColumnIndex| match at.side {
+                JoinSide::Left => left_columns.get(at.index).copied(),
+                JoinSide::Right => right_columns.get(at.index).copied(),
+                JoinSide::None => None,
+            };
+            let columns: Option<Vec<usize>> = filter.column_indices().iter().map(column).collect();
+            let Some(columns) = columns else { return Ok(None) };
+            for term in split_conjunction(filter.expression()) {
+                if !self.take_condition(renumbered(term, &columns)?) {
+                    return Ok(None);
+                }
+            }
+        }
+        let all: Vec<usize> = match join.join_type() {
+            JoinType::LeftSemi => left_columns,
+            JoinType::RightSemi => right_columns,
+            _ => left_columns.into_iter().chain(right_columns).collect(),
+        };
+        let columns = match &join.projection {
+            Some(chosen) => chosen.iter().map(|&column| all[column]).collect(),
+            None => all,
+        };
+        Ok(Some((JoinTree::join(left, right), columns)))
+    }
+
+    /// Whether it could take the condition, which has its place where the inputs that it looks at come together.
+    fn take_condition(&mut self, expression: PhysicalExprRef) -> bool {
+        let inputs = self.inputs_of(&expression);
+        self.conditions.push(JoinCondition { inputs, expression });
+        inputs.count_ones() > 1
+    }
+
+    /// The input that a column belongs to.
+    fn input_of(&self, column: usize) -> usize {
+        self.first_columns.partition_point(|&first| first <= column) - 1
+    }
+
+    fn inputs_of(&self, expression: &PhysicalExprRef) -> Inputs {
+        collect_columns(expression)
+            .iter()
+            .fold(0, |inputs, column| inputs | 1 << self.input_of(column.index()))
+    }
+
+    fn only_input(&self, expression: &PhysicalExprRef) -> Option<usize> {
+        let inputs = self.inputs_of(expression);
+        (inputs.count_ones() == 1).then(|| inputs.trailing_zeros() as usize)
+    }
+
+    /// What is known of it.
+    pub(super) fn graph(&self) -> Result<JoinGraph> {
+        let mut graph = JoinGraph::default();
+        for input in &self.inputs {
+            let known = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?;
+            graph.rows.push(known.num_rows.get_value().map_or(ROWS_UNKNOWN, |&rows| rows as f64));
+        }
+        for key in &self.keys {
+            let (left, right) = key.inputs;
+            let pair = (left.min(right), left.max(right));
+            if !graph.edges.iter().any(|&(a, b, _)| (a, b) == pair) {
+                graph.edges.push((pair.0, pair.1, self.share_of_pairs(pair)));
+            }
+        }
+        graph.conditions = self.conditions.iter().map(|condition| (condition.inputs, PASSING)).collect();
+        Ok(graph)
+    }
+
+    /// The share of the pairs of rows of two inputs that have all keys in common: by the values that there are, as if each of the
+    /// side with fewer were on the other side, too. Where the keys of one side are unique, each row of the other has one partner.
+    fn share_of_pairs(&self, pair: (usize, usize)) -> f64 {
+        let between = self.keys.iter().filter(|key| key.inputs == pair || key.inputs == (pair.1, pair.0));
+        let (mut first, mut second, mut distinct) = (Vec::new(), Vec::new(), 1.0);
+        for key in between {
+            let (ours, theirs) =
+                if key.inputs == pair { (&key.sides.0, &key.sides.1) } else { (&key.sides.1, &key.sides.0) };
+            let (ours, theirs) = (self.origin(pair.0, ours), self.origin(pair.1, theirs));
+            let known = |origin: &Option<Origin>| origin.as_ref().and_then(|origin| origin.distinct);
+            distinct *= match (known(&ours), known(&theirs)) {
+                (Some(ours), Some(theirs)) => ours.max(theirs),
+                (Some(known), None) | (None, Some(known)) => known,
+                (None, None) => DISTINCT_UNKNOWN,
+            };
+            first.extend(ours);
+            second.extend(theirs);
+        }
+        let unique = [&first, &second].into_iter().filter_map(|origins| rows_if_unique(origins));
+        1.0 / unique.reduce(f64::max).unwrap_or(distinct).max(1.0)
+    }
+
+    /// Where the values of an input's key are stored.
+    fn origin(&self, input: usize, key: &PhysicalExprRef) -> Option<Origin> {
+        let mut node = self.inputs[input].clone();
+        let mut column = column_of(key)? - self.first_columns[input];
+        loop {
+            if let Some(scan) = node.downcast_ref::<ScanExec>() {
+                let distinct = scan.distinct(column).map(|distinct| distinct as f64);
+                return Some(Origin { node: node.clone(), column, distinct });
+            }
+            let (child, below) = source(&node, column)?;
+            node = node.children().get(child).map(|&child| child.clone())?;
+            column = below;
+        }
+    }
+}
+
+/// A column of a scan.
+struct Origin {
+    node: Arc<dyn ExecutionPlan>,
+    column: usize,
+    distinct: Option<f64>,
+}
+
+/// The rows of the table of these columns, if it has no two with the same values there.
+fn rows_if_unique(origins: &[Origin]) -> Option<f64> {
+    let node = &origins.first()?.node;
+    let is_one = origins.iter().all(|origin| Arc::ptr_eq(&origin.node, node));
+    let columns: Vec<usize> = origins.iter().map(|origin| origin.column).collect();
+    let scan = node.downcast_ref::<ScanExec>().filter(|scan| is_one && scan.is_unique(&columns))?;
+    Some(scan.row_count() as f64)
+}
+
+/// Whether an operator is a join that can be taken apart, or chooses columns of one.
+pub(super) fn is_tree(node: &Arc<dyn ExecutionPlan>) -> bool {
+    movable(node).is_some() || choosing(node).is_some_and(|(projection, _)| is_tree(projection.input()))
+}
+
+/// The expression over columns that have other numbers.
+pub(super) fn renumbered(expression: &PhysicalExprRef, numbers: &[usize]) -> Result<PhysicalExprRef> {
+    let renumbered = expression.clone().transform_up(|part| {
+        let Some(column) = part.downcast_ref::<Column>() else { return Ok(Transformed::no(part)) };
+        match numbers.get(column.index()) {
+            None | Some(&LOST) => Err(lost()),
+            Some(&number) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), number)) as _)),
+        }
+    })?;
+    Ok(renumbered.data)
+}
+
+pub(super) fn lost() -> DataFusionError {
+    DataFusionError::Internal("a join lacks a column that is needed above".into())
+}
