@@ -1,6 +1,6 @@
 //! Habits of comments and documents that docs/STYLE.md rules out: a comment that begins with "The same" or "As [`...`]" and leaves
-//! the reader to find what is meant, and sentences whose subject is a bare "who". And one habit of code: a walk of its own through the
-//! syntax of SQL, some 1,800 functions each.
+//! the reader to find what is meant, and sentences whose subject is a bare "who". And two habits of code: a walk of its own through the
+//! syntax of SQL, some 1,800 functions each, and tests that know the folder in which they were built.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -153,4 +153,20 @@ fn walks_through_statements_are_written_once() {
     assert!(sources.iter().any(|path| path.ends_with("sql/src/visit.rs") && has_own_walk(&read(path))));
     let other = "use datafusion::sql::sqlparser::ast::{\n    Expr, visit_expressions,\n};";
     assert!(has_own_walk(other) && has_own_walk("let _ = ast::visit_relations(query, see);"));
+}
+
+/// Builds are shared by checkouts in several folders, one of which may be gone.
+#[test]
+fn tests_ask_where_they_run() {
+    let name = "CARGO_MANIFEST_DIR";
+    let built = format!("env!(\"{name}\")");
+    let all = files(&root().join("crates"), "rs");
+    let tests: Vec<_> =
+        all.iter().filter(|path| path.components().any(|part| part.as_os_str() == "tests")).collect();
+    assert!(tests.len() > 100, "{}", tests.len());
+    let knowing: Vec<_> = tests
+        .into_iter()
+        .filter(|path| fs::read_to_string(path).is_ok_and(|text| text.contains(&built)))
+        .collect();
+    assert!(knowing.is_empty(), "std::env::var(\"{name}\") is the folder of now: {knowing:?}");
 }

@@ -270,7 +270,8 @@ fn it_hears_that_it_shall_end_and_keeps_to_its_rate() {
 /// `ANKERDB_WRITE_GOLDEN`.
 #[test]
 fn each_version_is_restored() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let golden =
+        Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the tests")).join("tests/golden");
     if std::env::var_os("ANKERDB_WRITE_GOLDEN").is_some() {
         let (disk, database) = bank();
         back_up(&disk).expect("nothing fails");

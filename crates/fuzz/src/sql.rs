@@ -55,7 +55,9 @@ pub fn run(bytes: &[u8]) {
 
 /// The statements of the SQL tests, in as far as they are on one line.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/slt");
+    // Tests may have been built in another folder.
+    let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    let folder = Path::new(&here).join("../server/tests/slt");
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();

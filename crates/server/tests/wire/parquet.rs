@@ -6,7 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Written by pyarrow 26.0.1 and DuckDB 2.0.0 (`parquet/README.md` says with which statements).
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/parquet");
+fn golden() -> PathBuf {
+    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
+    Path::new(&here).join("tests/wire/parquet")
+}
 
 /// A folder that is removed at the end.
 struct Folder(PathBuf);
@@ -296,7 +299,7 @@ fn what_no_file_holds_is_refused_and_no_file_is_left() {
 
 #[test]
 fn files_of_others_are_read() {
-    let (_server, mut client) = start(Path::new(GOLDEN));
+    let (_server, mut client) = start(&golden());
     client.run(EVERY_TYPE);
     client.run("TRUNCATE every");
     client.run("CREATE TABLE arrow (id int PRIMARY KEY, u8 smallint, u16 int, u32 bigint, u64 numeric(20), f2 real, ms timestamp,
