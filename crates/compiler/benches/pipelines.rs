@@ -1,4 +1,4 @@
-//! What a row of TPC-H's first and sixth query costs, compiled and interpreted, and what compiling costs: medians of rounds over
+//! What a row of TPC-H's first and sixth query, and of many groups, costs, compiled and interpreted, and what compiling costs: medians of rounds over
 //! blocks of 8,192 rows of random values in the domains of `lineitem`, on one thread. Times are the thread's on a processor, so
 //! that others who work at the same time disturb them little.
 
@@ -134,6 +134,28 @@ fn first() -> Query {
     }
 }
 
+/// A sum for each of many groups, whose rows lie together, four in a row, or anywhere.
+fn many_groups(name: &'static str, lie_together: bool) -> Query {
+    let mut builder = PipelineBuilder::default();
+    let order = column(&mut builder, InputColumn::of(ValueKind::Int32));
+    let quantity = column(&mut builder, InputColumn::decimal(50, 8));
+    builder.key(order).expect("a number");
+    builder.aggregate(PipelineAggregate::Sum(quantity)).expect("a decimal");
+    builder.aggregate(PipelineAggregate::Rows).expect("always possible");
+    let mut random = fastrand::Rng::with_seed(18);
+    let groups = (BLOCKS * ROWS / 4) as i32;
+    let mut block = |block: usize| {
+        let order = |row: usize| match lie_together {
+            true => ((block * ROWS + row) / 4) as i32,
+            false => random.i32(..groups),
+        };
+        let orders = (0..ROWS).map(order).flat_map(i32::to_ne_bytes).collect();
+        vec![orders, numbers(&mut random, 100, 5000)]
+    };
+    let blocks = (0..BLOCKS).map(&mut block).collect();
+    Query { name, pipeline: builder.finish(), parameters: Vec::new(), blocks }
+}
+
 /// How long this thread has run.
 fn worked() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -195,4 +217,6 @@ impl Query {
 fn main() {
     first().report();
     sixth().report();
+    many_groups("groups of four rows in a row", true).report();
+    many_groups("groups of rows anywhere", false).report();
 }

@@ -109,14 +109,18 @@ impl Compiled {
             row,
             end: batch.rows,
             entries: groups.entries.as_mut_ptr(),
-            entries_bytes: groups.entries.len() * 8,
-            directory: groups.directory.as_ptr(),
+            entries_bytes: groups.used() * 8,
+            entries_limit: groups.limit() * 8,
+            groups: groups.len() as u64,
+            directory: groups.directory.as_mut_ptr(),
             mask: groups.directory.len().wrapping_sub(1),
         };
         // SAFETY: the start of code that was made for this signature.
         let function: extern "C" fn(&mut PipelineFrame) -> u64 =
             unsafe { std::mem::transmute(self.code.start()) };
-        match function(&mut frame) {
+        let status = function(&mut frame);
+        groups.extend_to(frame.entries_bytes / 8);
+        match status {
             DONE => None,
             LEFT => Some(frame.row),
             status => {

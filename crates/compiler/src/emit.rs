@@ -7,14 +7,14 @@
 //!        │   │
 //!        │   steps ─── not kept ──► ┐
 //!        │   │   └──── suspect ─────┼───────────────► leave LEFT      (the row has changed nothing)
-//!        │   group's entry ── none ─┼───────────────► leave LEFT
+//!        │   group's entry ── none, and no room ───► leave LEFT
 //!        │   aggregates ── suspect ─┼───────────────► leave LEFT
 //!        │   stores                 │
 //!        └───┴──────────────────────┘
 //! ```
 //! The function calls nothing and has no tables beside its code. It reads what the frame names: a column below the row that the
 //! frame ends at, parameters, the directory below its mask, entries that the directory names; it writes aggregates of such an
-//! entry and the frame's row. With checks of bounds each of these addresses is compared with the lengths in the frame first,
+//! entry, a new one behind the last, up to the frame's limit, with its place of the directory, and the frame's row and lengths. With checks of bounds each of these addresses is compared with the lengths in the frame first,
 //! and the function leaves with `OUT_OF_BOUNDS` in place of an access beyond them.
 
 use crate::frame::{self, at};
@@ -490,7 +490,7 @@ impl<'b> FunctionEmitter<'_, 'b> {
         words
     }
 
-    /// The address of the row's group; leaves where there is none.
+    /// The address of the row's group, which is made where there is none; leaves where there is no room for it.
     fn group(&mut self) -> Value {
         let words = self.key_words();
         let mut hash = self.word(0);
@@ -504,9 +504,9 @@ impl<'b> FunctionEmitter<'_, 'b> {
         let (directory, mask) =
             (self.load(types::I64, self.frame, at::DIRECTORY), self.load(types::I64, self.frame, at::MASK));
         let entries = self.load(types::I64, self.frame, at::ENTRIES);
-        let (probe, other, found) =
-            (self.code().create_block(), self.code().create_block(), self.code().create_block());
+        let [probe, free, taken, other, found] = std::array::from_fn(|_| self.code().create_block());
         let place = self.code().append_block_param(probe, types::I64);
+        let group = self.code().append_block_param(found, types::I64);
         self.jump(probe, &[hash]);
         self.switch(probe);
         let masked = self.code().ins().band(place, mask);
@@ -514,7 +514,11 @@ impl<'b> FunctionEmitter<'_, 'b> {
         let address = self.code().ins().iadd(directory, offset);
         let number = self.code().ins().uload32(FLAGS, address, 0);
         let is_free = self.code().ins().icmp_imm_u(IntCC::Equal, number, 0);
-        self.leave_if(is_free, frame::LEFT);
+        self.code().ins().brif(is_free, free, &[], taken, &[]);
+        self.switch(free);
+        let made = self.made(entries, &words, address);
+        self.jump(found, &[made]);
+        self.switch(taken);
         let entry_bytes = self.layout.words as u64 * 8;
         let before = self.code().ins().iadd_imm_s(number, -1);
         let offset = self.code().ins().imul_imm_u(before, entry_bytes.cast_signed());
@@ -527,11 +531,34 @@ impl<'b> FunctionEmitter<'_, 'b> {
             let difference = self.code().ins().bxor(known, word);
             differs = self.code().ins().bor(differs, difference);
         }
-        self.code().ins().brif(differs, other, &[], found, &[]);
+        self.code().ins().brif(differs, other, &[], found, &[BlockArg::Value(entry)]);
         self.switch(other);
         let following = self.code().ins().iadd_imm_s(masked, 1);
         self.jump(probe, &[following]);
         self.switch(found);
+        group
+    }
+
+    /// A new entry with these keys behind the last, whose number goes to a place of the directory; leaves where there is no room.
+    fn made(&mut self, entries: Value, words: &[Value], place: Value) -> Value {
+        let frame = self.frame;
+        let used = self.load(types::I64, frame, at::ENTRIES_BYTES);
+        let limit = self.load(types::I64, frame, at::ENTRIES_LIMIT);
+        let entry_bytes = self.layout.words as i64 * 8;
+        let end = self.code().ins().iadd_imm_u(used, entry_bytes);
+        let has_no_room = self.code().ins().icmp(IntCC::UnsignedGreaterThan, end, limit);
+        self.leave_if(has_no_room, frame::LEFT);
+        let entry = self.code().ins().iadd(entries, used);
+        for (at, &word) in words.iter().enumerate() {
+            self.code().ins().store(FLAGS, word, entry, at as i32 * 8);
+        }
+        self.code().ins().store(FLAGS, end, frame, at::ENTRIES_BYTES);
+        let groups = self.load(types::I64, frame, at::GROUPS);
+        let number = self.code().ins().iadd_imm_u(groups, 1);
+        self.code().ins().store(FLAGS, number, frame, at::GROUPS);
+        if self.emitter.planted != Some(Planted::LostGroup) {
+            self.code().ins().istore32(FLAGS, number, place, 0);
+        }
         entry
     }
 }

@@ -38,16 +38,22 @@ pub(crate) struct PipelineFrame {
     pub(crate) row: usize,
     /// Behind the last row.
     pub(crate) end: usize,
+    /// Entries, and zeros behind them.
     pub(crate) entries: *mut u64,
+    /// Bytes of those that there are; at the end with those that the code has made.
     pub(crate) entries_bytes: usize,
-    pub(crate) directory: *const u32,
+    /// As far as it may make more.
+    pub(crate) entries_limit: usize,
+    /// How many there are.
+    pub(crate) groups: u64,
+    pub(crate) directory: *mut u32,
     /// Places of the directory less one.
     pub(crate) mask: usize,
 }
 
 /// All rows are done.
 pub(crate) const DONE: u64 = 0;
-/// The row that it has stopped at is the interpreter's: it has a new group, fails, or does not fit the lanes.
+/// The row that it has stopped at is the interpreter's: it has a new group for which there is no room, fails, or does not fit the lanes.
 pub(crate) const LEFT: u64 = 1;
 /// A check of bounds has failed at the row, which is a defect of the compiler.
 pub(crate) const OUT_OF_BOUNDS: u64 = 2;
@@ -64,6 +70,8 @@ pub(crate) mod at {
     pub(crate) const END: i32 = offset_of!(PipelineFrame, end) as i32;
     pub(crate) const ENTRIES: i32 = offset_of!(PipelineFrame, entries) as i32;
     pub(crate) const ENTRIES_BYTES: i32 = offset_of!(PipelineFrame, entries_bytes) as i32;
+    pub(crate) const ENTRIES_LIMIT: i32 = offset_of!(PipelineFrame, entries_limit) as i32;
+    pub(crate) const GROUPS: i32 = offset_of!(PipelineFrame, groups) as i32;
     pub(crate) const DIRECTORY: i32 = offset_of!(PipelineFrame, directory) as i32;
     pub(crate) const MASK: i32 = offset_of!(PipelineFrame, mask) as i32;
     pub(crate) const VALUES: i32 = offset_of!(FrameColumn, values) as i32;

@@ -7,8 +7,9 @@
 //! entries    │ entry 0 ▼ entry 1    ▼ ...   words of 64 bits:
 //!            │ NULL keys │ keys ... │ aggregates ... │
 //! ```
-//! Entries stay where they are in the order of their creation, the directory is made anew when it is half full. A pipeline without keys
-//! has one entry and no directory. Compiled code finds entries and changes their aggregates; entries are made here.
+//! Entries stay in the order of their creation, the directory is made anew when it is half full. A pipeline without keys
+//! has one entry and no directory. Compiled code finds entries, changes their aggregates, and makes new ones where there is room: the
+//! words behind the entries are zeros. Here is made where there is none, and more room with it.
 //!
 //! Aggregates, all zero at first: a count is one word; a sum is two, 128 bits; an extreme is a word that is 1 once there is a
 //! value, and the value's words.
@@ -63,7 +64,10 @@ fn mixed(hash: u64, word: u64) -> u64 {
 pub struct PipelineGroups {
     pipeline: Pipeline,
     pub(crate) layout: EntryLayout,
+    /// Entries, and zeros behind them.
     pub(crate) entries: Vec<u64>,
+    /// Words of the entries that there are.
+    used: usize,
     pub(crate) directory: Vec<u32>,
     /// The words of the key that is looked for.
     wanted: Vec<u64>,
@@ -83,6 +87,7 @@ impl PipelineGroups {
             pipeline: pipeline.clone(),
             wanted: Vec::new(),
             entries: Vec::new(),
+            used: 0,
             directory: Vec::new(),
             layout,
         };
@@ -94,28 +99,61 @@ impl PipelineGroups {
         &self.pipeline
     }
 
-    /// As it was when new.
+    /// No groups again; the memory is kept.
     pub fn clear(&mut self) {
-        self.entries.clear();
+        self.entries[..self.used].fill(0);
+        self.used = 0;
         match self.layout.keys.is_empty() {
-            true => self.entries.resize(self.layout.words, 0),
-            false => self.directory = vec![0; PLACES],
+            true => self.used = self.with_room(),
+            false if self.directory.is_empty() => self.directory = vec![0; PLACES],
+            false => self.directory.fill(0),
         }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.entries.len() / self.layout.words
+        self.used / self.layout.words
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.used == 0
     }
 
     /// Bytes that they take.
     pub fn bytes(&self) -> usize {
         self.entries.capacity() * 8 + self.directory.capacity() * 4
+    }
+
+    /// Words of the entries that there are.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Words of as many entries as fit the memory and half of the directory.
+    pub(crate) fn limit(&self) -> usize {
+        match self.layout.keys.is_empty() {
+            true => self.used,
+            false => self.entries.len().min(self.directory.len() / 2 * self.layout.words),
+        }
+    }
+
+    /// Compiled code has made entries up to there.
+    pub(crate) fn extend_to(&mut self, used: usize) {
+        assert!(self.used <= used && used <= self.limit().max(self.used), "entries without room");
+        self.used = used;
+    }
+
+    /// Room for one more entry, whose end is returned.
+    fn with_room(&mut self) -> usize {
+        let end = self.used + self.layout.words;
+        if end > self.entries.len() {
+            let first = if self.layout.keys.is_empty() { end } else { PLACES / 2 * self.layout.words };
+            let mut more = vec![0; first.max(self.entries.len() * 2)];
+            more[..self.used].copy_from_slice(&self.entries[..self.used]);
+            self.entries = more;
+        }
+        end
     }
 
     /// The place among the entries of the group with these keys, which is made if there is none.
@@ -143,9 +181,9 @@ impl PipelineGroups {
     }
 
     fn add(&mut self, place: usize) -> usize {
-        let start = self.entries.len();
-        self.entries.extend_from_slice(&self.wanted);
-        self.entries.resize(start + self.layout.words, 0);
+        let (start, end) = (self.used, self.with_room());
+        self.entries[start..start + self.wanted.len()].copy_from_slice(&self.wanted);
+        self.used = end;
         self.directory[place] = u32::try_from(self.len()).expect("a group takes more than a byte");
         if self.len() * 2 > self.directory.len() {
             self.spread();
@@ -158,7 +196,7 @@ impl PipelineGroups {
         let mask = self.directory.len() * 2 - 1;
         let mut directory = vec![0u32; mask + 1];
         let key_words = self.wanted.len();
-        for (number, entry) in self.entries.chunks_exact(self.layout.words).enumerate() {
+        for (number, entry) in self.entries[..self.used].chunks_exact(self.layout.words).enumerate() {
             let mut place =
                 entry[..key_words].iter().fold(0, |hash, &word| mixed(hash, word)) as usize & mask;
             while directory[place] != 0 {

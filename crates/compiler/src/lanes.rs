@@ -59,6 +59,8 @@ pub(crate) enum Planted {
     NullIsFalse,
     /// The bit of validity is that of the row before.
     StaleValidity,
+    /// A new group is not found again.
+    LostGroup,
 }
 
 /// A result, and a bit that is set where it is not to be used.

@@ -57,9 +57,14 @@ impl PipelineRunner {
         &self.groups
     }
 
-    /// Begins again, with no groups.
+    /// Begins again, with no groups and the memory that it has.
     pub fn clear(&mut self) {
         self.groups.clear();
+    }
+
+    /// Begins again, with no groups and no memory.
+    pub fn renew(&mut self) {
+        self.groups = PipelineGroups::new(&self.pipeline);
     }
 
     /// Rows that compiled code has left to the interpreter.

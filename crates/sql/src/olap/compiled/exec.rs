@@ -36,7 +36,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// Groups that a partition keeps before it gives their states.
-const GROUPS_KEPT: usize = 1 << 16;
+const GROUPS_KEPT: usize = 1 << 18;
+/// The same where that has been of little use, or memory is short: a table that stays in the cache.
+const GROUPS_FEW: usize = 1 << 12;
+/// Rows for each group that make it worth while to keep many.
+const ROWS_WORTH: usize = 2;
 
 /// See the module.
 #[derive(Debug)]
@@ -147,6 +151,8 @@ impl ExecutionPlan for PipelineExec {
             is_compiled: self.mode != CompilerMode::Interpreted,
             code: None,
             has_ended: false,
+            groups_kept: GROUPS_KEPT,
+            rows: 0,
             reserved: MemoryConsumer::new("PipelineExec").register(context.memory_pool()),
             compile_time: MetricBuilder::new(&self.metrics).subset_time("compile_time", partition),
             counted: BaselineMetrics::new(&self.metrics, partition),
@@ -164,6 +170,10 @@ struct PipelineStream {
     /// The code of the last batch, and which of its columns had NULLs.
     code: Option<(u64, Arc<Compiled>)>,
     has_ended: bool,
+    /// Groups that it keeps before it gives their states.
+    groups_kept: usize,
+    /// Rows since it has given states.
+    rows: usize,
     reserved: MemoryReservation,
     compile_time: Time,
     counted: BaselineMetrics,
@@ -180,8 +190,21 @@ impl PipelineStream {
             return internal_err!("a batch of other columns than the pipeline's");
         };
         let code = self.code(&lowered, batch.nulls());
-        self.runner.run(code.as_deref(), &batch).map_err(failed)?;
-        self.reserved.try_resize(self.runner.groups().bytes())
+        self.rows += read.num_rows();
+        self.runner.run(code.as_deref(), &batch).map_err(failed)
+    }
+
+    /// Whether it is time to give the states of what it has.
+    fn has_many(&mut self) -> Result<bool> {
+        let (groups, bytes) = (self.runner.groups().len(), self.runner.groups().bytes());
+        match self.reserved.try_resize(bytes) {
+            Err(error) if groups < GROUPS_FEW => Err(error),
+            Err(_) => {
+                self.groups_kept = GROUPS_FEW;
+                Ok(true)
+            }
+            Ok(()) => Ok(groups > self.groups_kept),
+        }
     }
 
     /// The code for columns with NULLs like these; `None` where there is none, as on other processors.
@@ -220,7 +243,15 @@ impl PipelineStream {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(groups.len()));
         let states = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
-        self.runner.clear();
+        if self.rows < groups.len() * ROWS_WORTH {
+            self.groups_kept = GROUPS_FEW;
+        }
+        self.rows = 0;
+        match self.groups_kept {
+            // Memory is given back.
+            GROUPS_FEW => self.runner.renew(),
+            _ => self.runner.clear(),
+        }
         Ok(states)
     }
 
@@ -232,8 +263,13 @@ impl PipelineStream {
                         self.has_ended = true;
                         return Poll::Ready(Some(Err(error)));
                     }
-                    if self.runner.groups().len() > GROUPS_KEPT {
-                        return Poll::Ready(Some(self.states()));
+                    match self.has_many() {
+                        Ok(false) => {}
+                        Ok(true) => return Poll::Ready(Some(self.states())),
+                        Err(error) => {
+                            self.has_ended = true;
+                            return Poll::Ready(Some(Err(error)));
+                        }
                     }
                 }
                 None => {

@@ -17,6 +17,8 @@ use ankerdb_compiler::{
     BITS_MAX, ComparedBy, Datum, IllTyped, InputColumn, Instruction, Pipeline, PipelineAggregate,
     PipelineBuilder, ValueKind, ValueNumber,
 };
+use datafusion::arrow::array::Array;
+use datafusion::arrow::compute::kernels::cmp::distinct;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
@@ -49,8 +51,10 @@ impl From<IllTyped> for Reason {
 
 type Lowering<T> = Result<T, Reason>;
 
-/// More groups than these are DataFusion's.
-const GROUPS_MAX: usize = 4096;
+/// More groups than these are DataFusion's, unless rows of a group lie together.
+const GROUPS_MAX: usize = 1 << 17;
+/// Rows that are looked at for whether they do.
+const SAMPLE_ROWS: usize = 4096;
 /// How many different texts of one character are expected.
 const LETTERS: usize = 64;
 
@@ -162,6 +166,16 @@ fn scan_below(operator: &Arc<dyn ExecutionPlan>) -> Lowering<&ScanExec> {
     Err(Reason(format!("{} below", below.name())))
 }
 
+/// Whether a value is usually followed by its like, in a block in the middle of the table: then few groups are open at a time, however many there
+/// are.
+fn is_clustered(scan: &ScanExec, column: usize) -> bool {
+    let Ok(sample) = scan.sample(SAMPLE_ROWS) else { return false };
+    let values = sample.column(column);
+    let Some(pairs) = values.len().checked_sub(1) else { return false };
+    let changes = distinct(&values.slice(0, pairs), &values.slice(1, pairs));
+    changes.is_ok_and(|changes| pairs > 0 && changes.true_count() * 2 <= pairs)
+}
+
 impl Lowerer {
     fn over(input: &Arc<dyn ExecutionPlan>) -> Lowering<Lowerer> {
         let scan = scan_below(input)?;
@@ -232,6 +246,7 @@ impl Lowerer {
         self.builder.key(value.operand)?;
         match (self.builder.kind(value.operand), self.scan.distinct(column)) {
             (ValueKind::Bool, _) => Ok(3),
+            (_, Some(count)) if count > GROUPS_MAX && is_clustered(&self.scan, column) => Ok(GROUPS_MAX),
             (_, Some(count)) => Ok(count.max(1)),
             (ValueKind::Text { words: 1 }, None) => Ok(LETTERS),
             (_, None) => Err(Reason::new("an unknown number of groups")),
