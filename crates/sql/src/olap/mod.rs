@@ -88,6 +88,7 @@ mod scan;
 mod scope;
 mod sequence_order;
 mod sets;
+mod shared;
 mod single;
 mod sorted_within;
 mod spelling;
@@ -621,9 +622,10 @@ async fn physical_plan(state: &SessionState, logical: &LogicalPlan) -> Result<Ar
     state.query_planner().create_physical_plan(logical, state).await.map_err(from_datafusion)
 }
 
-/// The plan as it runs here: with filters of joins, and with its pipelines compiled.
+/// The plan as it runs here: with parts that stand in it twice computed once, with filters of joins, and with its pipelines compiled.
 fn fitted(physical: Arc<dyn ExecutionPlan>, compiler: CompilerMode) -> Result<Arc<dyn ExecutionPlan>> {
-    let filtered = join_filters::with_join_filters(physical, compiler);
+    let shared = shared::with_shared(physical, compiler);
+    let filtered = shared.and_then(|plan| join_filters::with_join_filters(plan, compiler));
     filtered.and_then(|plan| compiled::with_pipelines(plan, compiler)).map_err(from_datafusion)
 }
 

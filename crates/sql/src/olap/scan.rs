@@ -310,6 +310,16 @@ impl ScanExec {
         })
     }
 
+    /// Whether the other scan reads the same columns of the same rows.
+    pub(crate) fn reads_like(&self, other: &ScanExec) -> bool {
+        Arc::ptr_eq(&self.table, &other.table)
+            && self.view.timestamp() == other.view.timestamp()
+            && self.columns == other.columns
+            && (self.limit, other.limit) == (None, None)
+            && self.asked.is_empty()
+            && other.asked.is_empty()
+    }
+
     /// So many rows at most of a block in the middle.
     pub(crate) fn sample(&self, rows: usize) -> Result<RecordBatch> {
         if self.parts == 0 {

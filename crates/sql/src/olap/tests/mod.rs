@@ -7,6 +7,7 @@ mod join_filters;
 mod join_order;
 mod layout;
 mod query;
+mod shared;
 mod single;
 
 use super::{After, OlapEngine, OlapPlan, analytical};
