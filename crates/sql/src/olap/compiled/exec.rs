@@ -37,7 +37,7 @@ use std::task::{Context, Poll, ready};
 
 /// Groups that a partition keeps before it gives their states.
 const GROUPS_KEPT: usize = 1 << 18;
-/// The same where that has been of little use, or memory is short: a table that stays in the cache.
+/// Groups that it keeps where more have been of little use, or memory is short: a table that stays in the cache.
 const GROUPS_FEW: usize = 1 << 12;
 /// Rows for each group that make it worth while to keep many.
 const ROWS_WORTH: usize = 2;
