@@ -38,7 +38,7 @@ fn an_aggregate_that_stands_twice_is_computed_once() {
         "WITH t AS (SELECT district, sum(amount) AS total FROM line GROUP BY district) \
          SELECT district, total FROM t WHERE total = (SELECT max(total) FROM t)",
         "WITH t AS (SELECT district, count(*) AS lines FROM line WHERE amount > 5 GROUP BY district) \
-         SELECT a.district, b.lines FROM t a JOIN t b ON a.district = b.district",
+         SELECT a.lines, b.lines FROM t a JOIN t b ON a.district = b.district",
         "WITH t AS (SELECT district, count(*) AS lines FROM line GROUP BY district) \
          SELECT district FROM t UNION ALL SELECT district FROM t ORDER BY 1",
     ] {
