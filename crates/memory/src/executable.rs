@@ -93,6 +93,7 @@ mod system {
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     /// The access of the pages at an address, as the system tells it.
     fn access(address: *const u8) -> Option<String> {
@@ -122,5 +123,34 @@ mod tests {
         let used = code.start();
         drop(code);
         assert!(access(used).is_none_or(|access| !access.contains('x')));
+    }
+
+    /// Set in the process that asks the system to refuse code.
+    const REFUSES: &str = "ANKERDB_TEST_REFUSES_CODE";
+
+    #[test]
+    fn a_system_that_refuses_code_gives_none() {
+        if std::env::var_os(REFUSES).is_none() {
+            // A process cannot take this back, so another one does it: this test again.
+            let program = std::env::current_exe().expect("the path of this program");
+            let name = "executable::tests::a_system_that_refuses_code_gives_none";
+            let mut child = std::process::Command::new(program);
+            child.args(["--exact", name]).env(REFUSES, "").stderr(std::process::Stdio::inherit());
+            let child = child.output().expect("a process");
+            let said = String::from_utf8_lossy(&child.stdout);
+            assert!(child.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        // SAFETY: only forbids this process to make memory executable.
+        let refuses = unsafe { libc::prctl(libc::PR_SET_MDWE, libc::PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) };
+        if refuses != 0 {
+            // Not captured, unlike what a macro writes.
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: this kernel cannot refuse executable memory (Linux 6.3 can)"
+            );
+            return;
+        }
+        assert!(Executable::new(&[0xC3]).is_none());
     }
 }
