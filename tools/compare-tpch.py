@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
-"""TPC-H's queries on AnKerDB, DuckDB and PostgreSQL 15, side by side on this machine.
+"""TPC-H's queries on AnKerDB, DuckDB, DataFusion, Hyper and PostgreSQL 15, side by side on this machine.
 
-  tools/compare-duckdb.py COMMAND [scale] [rounds] [--without-postgresql] [--postgresql-timeout SECONDS]
+  tools/compare-tpch.py COMMAND [scale] [rounds] [--peers NAMES] [--threads N] [--postgresql-timeout SECONDS]
 
-COMMAND is a release build of `ankerdb`. PostgreSQL runs two of the queries for very long at scales where the others take milliseconds:
-with a timeout, a query that exceeds it there is marked `did not end` and asked no more, and the mean is over those that ended.
+COMMAND is a release build of `ankerdb`; NAMES are those of `duckdb,datafusion,hyper,postgresql` to compare with (all). PostgreSQL runs
+two of the queries for very long at scales where the others take milliseconds: with a timeout, a query that exceeds it there is marked
+`did not end` and asked no more, and means are over those that ended.
 
-All three get the same rows, made by tpchgen, from the same files. DuckDB runs in this process, in memory, as its users run it;
-AnKerDB and PostgreSQL are servers on the loopback, asked by psql, whose `\\timing` gives the times: so they are the client's,
-with the result's way to it, which for these queries is short. Each may use all cores. PostgreSQL gets room for all data in
+All get the same rows, made by tpchgen, from the same files. DuckDB and DataFusion run in this process, in memory, as their users run
+them, and Hyper in a process of its own that its library starts (`tableauhyperapi`; its data is in a file, read from memory as all of it
+was just written); AnKerDB and PostgreSQL are servers on the loopback, asked by psql, whose `\\timing` gives the times: so they are the client's,
+with the result's way to it, which for these queries is short. Each may use N threads (all cores). PostgreSQL gets room for all data in
 shared buffers, 256 MB of work_mem, parallel workers, no fsync, primary keys as indexes and VACUUM ANALYZE; the others are as
-they come. Servers alternate within each round and change their order every other round; the first round warms up and is
-not counted. Printed are medians over the rounds in milliseconds, and ratios; at the end the geometric means of the ratios.
-First of all the answers of the three are compared: numbers to nine digits, everything else exactly.
+they come. Systems alternate within each round and change their order every other round; the first round warms up and is
+not counted. Printed are medians over the rounds in milliseconds, and ratios, the last to the best of the others by query; at the end the
+geometric means of the ratios. First of all the answers are compared: numbers to nine digits (a mean of numerics to the digits that the
+other system gives), everything else exactly.
 
 This is no TPC-H result: nothing is audited, and there are no refreshes and no streams.
 
-DuckDB and tpchgen come from PyPI, into a private environment under the user's cache folder. Needs psql and PostgreSQL's server
+The peers and tpchgen come from PyPI, into a private environment under the user's cache folder. Needs psql and, for PostgreSQL, its server
 (Debian: postgresql-15); as root, a user `postgres` to run it as. Keep the machine idle.
 """
 
@@ -36,18 +39,19 @@ import time
 from decimal import Decimal, InvalidOperation
 
 TABLES = ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"]
-PACKAGES = ["duckdb", "tpchgen-cli"]
+PEERS = ["duckdb", "datafusion", "hyper", "postgresql"]
+PACKAGES = ["duckdb", "datafusion", "pyarrow", "tableauhyperapi", "tpchgen-cli"]
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def fail(message):
-    sys.exit(f"compare-duckdb: {message}")
+    sys.exit(f"compare-tpch: {message}")
 
 
 def enter_environment():
     """Goes on in a private environment that has the packages; made if it is missing."""
     cache = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-    folder = os.path.join(cache, "ankerdb", "compare-duckdb")
+    folder = os.path.join(cache, "ankerdb", "compare-tpch")
     python = os.path.join(folder, "bin", "python")
     if os.path.realpath(sys.prefix) == os.path.realpath(folder):
         return os.path.join(folder, "bin")
@@ -159,6 +163,82 @@ class Duck:
         self.connection.close()
 
 
+class DataFusion:
+    """DataFusion in this process, with tables in memory."""
+
+    name = "DataFusion"
+
+    def __init__(self, threads):
+        import datafusion
+
+        self.context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(threads))
+        self.version = datafusion.__version__
+
+    def create(self, statements, folder):
+        for statement in statements.split(";"):
+            # Keys would change nothing in a table in memory.
+            statement = re.sub(r",? *PRIMARY KEY( \(.*?\))?", "", statement.strip())
+            table = re.match(r"CREATE TABLE (\w+)", statement)
+            if not table:
+                continue
+            file = statement.replace("CREATE TABLE ", "CREATE EXTERNAL TABLE file_", 1)
+            options = f"STORED AS csv LOCATION '{folder}/{table[1]}.csv' OPTIONS ('has_header' 'true')"
+            self.context.sql(f"{file} {options}").collect()
+            self.context.sql(f"CREATE TABLE {table[1]} AS SELECT * FROM file_{table[1]}").collect()
+
+    def rows(self, query):
+        batches = self.context.sql(query).collect()
+        columns = [[cell for batch in batches for cell in batch.column(i).to_pylist()] for i in range(batches[0].num_columns)]
+        return [["NULL" if cell is None else str(cell) for cell in row] for row in zip(*columns)]
+
+    def time_ms(self, query):
+        begun = time.perf_counter()
+        self.context.sql(query).collect()
+        return (time.perf_counter() - begun) * 1000
+
+    def end(self):
+        pass
+
+
+class Hyper:
+    """Hyper in a process that its library starts, with a database in a file."""
+
+    name = "Hyper"
+
+    def __init__(self, threads, folder):
+        import tableauhyperapi
+
+        silent = tableauhyperapi.Telemetry.DO_NOT_SEND_USAGE_DATA_TO_TABLEAU
+        settings = {"log_dir": folder, "hard_concurrent_query_thread_limit": str(threads)}
+        self.process = tableauhyperapi.HyperProcess(telemetry=silent, parameters=settings)
+        mode = tableauhyperapi.CreateMode.CREATE_AND_REPLACE
+        file = os.path.join(folder, "tpch.hyper")
+        self.connection = tableauhyperapi.Connection(self.process.endpoint, file, mode)
+        self.version = tableauhyperapi.__version__
+
+    def create(self, statements, folder):
+        # Its keys can only be assumed, and not be checked.
+        statements = statements.replace("PRIMARY KEY", "ASSUMED PRIMARY KEY")
+        for statement in statements.split(";"):
+            if statement.strip():
+                self.connection.execute_command(statement)
+        for table in TABLES:
+            self.connection.execute_command(f"COPY {table} FROM '{folder}/{table}.csv' WITH (FORMAT csv, HEADER)")
+
+    def rows(self, query):
+        rows = self.connection.execute_list_query(query)
+        return [["NULL" if cell is None else str(cell) for cell in row] for row in rows]
+
+    def time_ms(self, query):
+        begun = time.perf_counter()
+        self.connection.execute_list_query(query)
+        return (time.perf_counter() - begun) * 1000
+
+    def end(self):
+        self.connection.close()
+        self.process.close()
+
+
 class Servers:
     """Processes that this script has started; ended with it."""
 
@@ -213,14 +293,17 @@ class Servers:
 
 
 def is_same(left, right):
-    """Whether two cells say the same: numbers to nine digits, as averages have digits of each system's own."""
+    """Whether two cells say the same: numbers to nine digits or, where one has fewer and at least four of a fraction, to these, as averages
+    have digits of each system's own."""
     if left.rstrip() == right.rstrip():
         return True
     try:
         left, right = Decimal(left), Decimal(right)
     except InvalidOperation:
         return False
-    return abs(left - right) <= max(abs(left), abs(right), Decimal(1)) * Decimal("1e-9")
+    fractions = [-number.as_tuple().exponent for number in (left, right)]
+    last = Decimal(1).scaleb(-min(fractions)) if fractions[0] != fractions[1] and min(fractions) >= 4 else 0
+    return abs(left - right) <= max(max(abs(left), abs(right), Decimal(1)) * Decimal("1e-9"), last)
 
 
 def answers(systems, query):
@@ -270,66 +353,87 @@ def measure(systems, queries, rounds, ended):
     return {name: {of: statistics.median(taken) for of, taken in by.items()} for name, by in times.items()}
 
 
+def mean_of(ratios):
+    return math.exp(statistics.mean(math.log(ratio) for ratio in ratios))
+
+
 def report(systems, medians):
     ours, *others = [system.name for system in systems]
     print(f"{'ms':<5}" + "".join(f"{system.name:>12}" for system in systems)
-          + "".join(f"{other + '/' + ours:>20}" for other in others))
+          + "".join(f"{other + '/' + ours:>20}" for other in others) + f"{'best/' + ours:>16}")
+    best = {}
     for name, by in medians.items():
         taken = "".join(f"{by[of]:>12.1f}" if of in by else f"{'-':>12}" for of in [ours, *others])
         ratios = (f"{by[other] / by[ours]:.2f}" if other in by else "did not end" for other in others)
-        print(f"{name:<5}" + taken + "".join(f"{ratio:>20}" for ratio in ratios))
+        best[name] = min(by[other] for other in others if other in by) / by[ours]
+        print(f"{name:<5}" + taken + "".join(f"{ratio:>20}" for ratio in ratios) + f"{best[name]:>16.2f}")
     for other in others:
         both = [by for by in medians.values() if other in by]
         if not both:
             print(f"{other} ended no query in time")
             continue
-        mean = math.exp(statistics.mean(math.log(by[other] / by[ours]) for by in both))
         sums = sum(by[ours] for by in both), sum(by[other] for by in both)
-        print(f"{other}/{ours}: geometric mean {mean:.2f} of {len(both)} of {len(medians)} queries, "
-              f"which took {sums[0]:.1f} and {sums[1]:.1f} ms")
+        print(f"{other}/{ours}: geometric mean {mean_of([by[other] / by[ours] for by in both]):.2f} of {len(both)} of "
+              f"{len(medians)} queries, which took {sums[0]:.1f} and {sums[1]:.1f} ms")
+    worst = min(best, key=best.get)
+    print(f"the best of the others by query/{ours}: geometric mean {mean_of(best.values()):.2f}, {worst} {best[worst]:.2f}")
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="compare-duckdb.py")
+    parser = argparse.ArgumentParser(prog="compare-tpch.py")
     parser.add_argument("command", metavar="COMMAND", help="a release build of `ankerdb`")
     parser.add_argument("scale", nargs="?", default="0.2")
     parser.add_argument("rounds", nargs="?", type=int, default=5)
-    parser.add_argument("--without-postgresql", action="store_true", help="compare with DuckDB only")
+    parser.add_argument("--peers", default=",".join(PEERS), metavar="NAMES", help="whom to compare with, with commas between")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads for each (default: all cores)")
     parser.add_argument("--postgresql-timeout", type=int, metavar="SECONDS", help="what PostgreSQL is given for a query")
     given = parser.parse_args()
+    given.peers = given.peers.split(",")
+    unknown = [name for name in given.peers if name not in PEERS]
+    if unknown:
+        parser.error(f"--peers knows {', '.join(PEERS)}, not {unknown[0]!r}")
+    if given.threads < 1:
+        parser.error("--threads takes at least 1")
     if given.postgresql_timeout is not None and given.postgresql_timeout < 1:
         parser.error("--postgresql-timeout takes at least 1 second")
     return given
 
 
+def start(given, servers):
+    """The systems to compare, ours first."""
+    make = {
+        "duckdb": lambda: Duck(given.threads),
+        "datafusion": lambda: DataFusion(given.threads),
+        "hyper": lambda: Hyper(given.threads, servers.work),
+        "postgresql": lambda: servers.postgresql(given.threads, 512 + int(float(given.scale) * 3000)),
+    }
+    return [servers.ankerdb(given.command, given.threads), *(make[name]() for name in given.peers)]
+
+
 def main():
     given = arguments()
     programs = enter_environment()
-    scale, rounds = given.scale, given.rounds
-    threads = os.cpu_count() or 1
     statements = sections(os.path.join(HERE, "tpch.sql"))
     tables = statements.pop("tables")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     servers, systems = Servers(), []
     try:
-        subprocess.run([os.path.join(programs, "tpchgen-cli"), "csv", "-s", scale, "-o", servers.work], check=True)
-        megabytes = 512 + int(float(scale) * 3000)
-        duck = Duck(threads)
-        systems = [servers.ankerdb(given.command, threads), duck]
-        if not given.without_postgresql:
-            systems.append(servers.postgresql(threads, megabytes))
-        print(f"scale {scale}, {threads} threads each, DuckDB {duck.version}; load in seconds:", end="")
+        subprocess.run([os.path.join(programs, "tpchgen-cli"), "csv", "-s", given.scale, "-o", servers.work], check=True)
+        systems = start(given, servers)
+        versions = ", ".join(f"{system.name} {system.version}" for system in systems if hasattr(system, "version"))
+        print(f"scale {given.scale}, {given.threads} threads each, {versions}; load in seconds:", end="")
         for system in systems:
             begun = time.perf_counter()
             system.create(tables, servers.work)
             print(f" {system.name} {time.perf_counter() - begun:.1f}", end="", flush=True)
         print()
-        for postgresql in systems[2:]:
+        if "postgresql" in given.peers:
+            postgresql = systems[1 + given.peers.index("postgresql")]
             postgresql.lines("VACUUM ANALYZE;")
             if given.postgresql_timeout:
                 postgresql.limit(given.postgresql_timeout)
         ended = check_answers(systems, statements)
-        report(systems, measure(systems, statements, rounds, ended))
+        report(systems, measure(systems, statements, given.rounds, ended))
     finally:
         for system in systems:
             system.end()

@@ -1,6 +1,6 @@
 -- TPC-H's tables, and its 22 queries with the validation parameters of the specification (2.4), for AnKerDB, PostgreSQL and
 -- DuckDB alike: dates are written out instead of computed with intervals, and the view of Q15 is a WITH. Sections begin with
--- `-- tables` or `-- Q<number>`; tools/compare-duckdb.py reads them.
+-- `-- tables` or `-- Q<number>`; tools/compare-tpch.py reads them.
 
 -- tables
 CREATE TABLE region (r_regionkey int PRIMARY KEY, r_name char(25) NOT NULL, r_comment varchar(152));
