@@ -89,6 +89,21 @@ impl Prepared {
         })
     }
 
+    /// Another one of this statement, which has no inner one.
+    pub(crate) fn alike(&self) -> Prepared {
+        Prepared {
+            calls_session: self.calls_session,
+            statement: self.statement.clone(),
+            parameters: self.parameters.clone(),
+            values: self.values.clone(),
+            output: self.output.clone(),
+            planned: RwLock::new(self.planned.read().clone()),
+            inner: None,
+            avoids_lookups: AtomicBool::new(false),
+            is_promised: self.is_promised,
+        }
+    }
+
     /// The statement as one of which a client is told nothing before it runs.
     pub(crate) fn unpromised(self) -> Prepared {
         Prepared { is_promised: false, ..self }

@@ -295,6 +295,11 @@ impl OlapPlan {
         self.calls_session
     }
 
+    /// Whether planning it again would give the same, as long as the catalog, the path and the clocks are the same.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        !(self.calls_session || self.counts || self.shows_session || self.reads_system)
+    }
+
     /// The columns of the result.
     pub(crate) fn output(&self) -> &[OutputColumn] {
         &self.output

@@ -10,7 +10,9 @@
 //! ([`constants`]); the others belong to the statement, and it is found again for the same ones only. What is kept is found again only
 //! as long as its plan is the one that planning would give.
 //!
-//! Not here: queries of the OLAP path, whose planning is worth little beside their run, and all that defines or sets something.
+//! Queries of the OLAP path are planned for their constants, so they are found again for the same text only.
+//!
+//! Not here: all that defines or sets something, and what reads the system catalog or the session.
 
 mod constants;
 mod outline;
@@ -29,6 +31,8 @@ use std::sync::Arc;
 pub(crate) const TEXT_BYTES_MAX: usize = 4096;
 /// Statements that a session keeps at the same time: each takes some 17 KB.
 const STATEMENTS_MAX: usize = 64;
+/// As many of them are taken by a query of the OLAP path: up to 100 KB.
+const ANALYTICAL_WEIGHT: usize = 2;
 /// Statements of one outline, which differ in constants that are no parameters.
 const ALIKE_MAX: usize = 4;
 /// Statements that are made for one outline before it is given up: each text has constants of its own.
@@ -67,6 +71,7 @@ pub(crate) struct Recalled {
     fixed: Box<[Option<Box<str>>]>,
     /// The types of parameters that the client declared.
     declared: Box<[Option<DataType>]>,
+    is_analytical: bool,
 }
 
 impl Recalled {
@@ -75,7 +80,16 @@ impl Recalled {
         fixed: Box<[Option<Box<str>>]>,
         declared: &[Option<DataType>],
     ) -> Recalled {
-        Recalled { prepared, fixed, declared: declared.into() }
+        Recalled { prepared, fixed, declared: declared.into(), is_analytical: false }
+    }
+
+    /// A query of the OLAP path.
+    pub(crate) fn analytical(self) -> Recalled {
+        Recalled { is_analytical: true, ..self }
+    }
+
+    fn weight(&self) -> usize {
+        if self.is_analytical { ANALYTICAL_WEIGHT } else { 1 }
     }
 
     /// Whether it is the statement of a text with these constants.
@@ -159,7 +173,7 @@ impl Recent {
 
     /// Keeps the statement of the text that was looked for last.
     pub(crate) fn keep(&mut self, recalled: Recalled) {
-        self.make_room();
+        self.make_room(recalled.weight());
         let kept = self.outlines.entry(self.outline.text().into()).or_default();
         kept.used = self.clock;
         if kept.statements.len() >= ALIKE_MAX {
@@ -169,10 +183,10 @@ impl Recent {
         kept.made += 1;
     }
 
-    /// Forgets outlines that have not been asked for longest, until one more statement may be kept.
-    fn make_room(&mut self) {
-        let room = |kept: &Kept| kept.statements.len().max(1);
-        while self.outlines.values().map(room).sum::<usize>() >= STATEMENTS_MAX {
+    /// Forgets outlines that have not been asked for longest, until a statement of this weight may be kept.
+    fn make_room(&mut self, weight: usize) {
+        let room = |kept: &Kept| kept.statements.iter().map(Recalled::weight).sum::<usize>().max(1);
+        while self.outlines.values().map(room).sum::<usize>() + weight > STATEMENTS_MAX {
             let oldest = self.outlines.iter().min_by_key(|(_, kept)| kept.used);
             let Some(oldest) = oldest.map(|(text, _)| text.clone()) else { return };
             self.outlines.remove(&oldest);

@@ -54,6 +54,11 @@ impl SqlSession {
         let is_short = sql.len() <= TEXT_BYTES_MAX && prepared.parameters().is_empty();
         let has_room = is_short && self.check_room().is_ok();
         let Some(outline) = self.recent.wanted().filter(|_| has_room) else { return };
+        if is_analytical(&planned.kind) {
+            let fixed = Substituted::all_fixed(sql, outline);
+            let recalled = Recalled::new(Arc::new(prepared.alike().unpromised()), fixed, &[]);
+            return self.recent.keep(recalled.analytical());
+        }
         let statement = prepared.statement();
         let Some(ast) = &statement.ast else { return };
         let substituted = [true, false].into_iter().find_map(|with_strings| {
@@ -79,11 +84,13 @@ impl SqlSession {
         let is_of_now = prepared.statement().as_of.is_none();
         if is_short
             && is_of_now
-            && planned.is_some_and(|planned| is_kept(&planned.kind))
+            && planned.as_ref().is_some_and(|planned| is_kept(&planned.kind))
             && self.check_room().is_ok()
             && self.recent.wanted().is_some()
         {
-            self.recent.keep(Recalled::new(prepared.clone(), Box::default(), parameters));
+            let recalled = Recalled::new(prepared.clone(), Box::default(), parameters);
+            let is_analytical = planned.is_some_and(|planned| is_analytical(&planned.kind));
+            self.recent.keep(if is_analytical { recalled.analytical() } else { recalled });
         }
     }
 
@@ -119,10 +126,15 @@ fn is_plain(data_type: DataType) -> bool {
         || matches!(data_type, Date | Time(_) | Timestamp(_) | TimestampTz(_))
 }
 
+fn is_analytical(kind: &PlanKind) -> bool {
+    matches!(kind, PlanKind::Query(QueryPlan::Analytical(_)))
+}
+
 /// Whether a statement is kept.
 fn is_kept(kind: &PlanKind) -> bool {
     match kind {
         PlanKind::Query(QueryPlan::Select(plan)) => plan.subqueries.is_empty(),
+        PlanKind::Query(QueryPlan::Analytical(plan)) => plan.is_repeatable(),
         PlanKind::Lookup(_) => true,
         PlanKind::Write(plan) => {
             let is_plain = match plan {

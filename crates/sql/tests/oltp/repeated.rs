@@ -175,3 +175,51 @@ fn texts_of_the_extended_protocol_are_found_for_parameters_of_the_same_types() {
     // Without the parameters it is another text.
     assert!(client.0.recall(sql).is_none());
 }
+
+#[test]
+fn analytical_queries_are_found_again_for_the_same_text() {
+    let mut client = Client::new();
+    client.setup(&[TABLE, "insert into t values (1, 1, 'a', 1, '2024-01-01'), (2, 2, 'b', 2, '2024-01-02')"]);
+    let report = |least: u32| format!("select sum(n), count(*) from t where id >= {least} and at < now()");
+    assert_eq!(asked(&mut client, [&report(1), &report(1), &report(1)]), Some(Vec::new()));
+    // Constants belong to it.
+    assert_eq!(ask(&mut client, &report(2)), None);
+    assert_eq!(ask(&mut client, &report(2)), Some(Vec::new()));
+    // It reads what is there now.
+    client.setup(&["insert into t values (3, 40, 'c', 3, '2024-01-03')"]);
+    for (least, rows) in [(1, "43,3"), (2, "42,2")] {
+        let (prepared, parameters) = client.0.recall(&report(least)).expect("it is kept");
+        assert_eq!(client.outcome(&prepared, &parameters).expect("rows"), rows);
+    }
+    // As many as fit, each in the room of two.
+    for least in 3..100 {
+        while ask(&mut client, &format!("select sum(n) as s{least} from t")).is_none() {}
+    }
+    let kept =
+        (3..100).filter(|least| client.0.recall(&format!("select sum(n) as s{least} from t")).is_some());
+    assert_eq!(kept.count(), 32);
+    for change in ["alter table t add c int", "set timezone = 'Asia/Tokyo'", "set search_path = pg_catalog"] {
+        while ask(&mut client, &report(1)).is_none() {}
+        client.setup(&[change]);
+        assert!(client.0.recall(&report(1)).is_none(), "{change}");
+        client.setup(&["reset search_path"]);
+    }
+    client.setup(&["create sequence numbers"]);
+    for sql in ["select count(*), nextval('numbers') from t", "select count(*) from pg_class"] {
+        assert_eq!(asked(&mut client, [sql, sql, sql]), None, "{sql}");
+    }
+    // What the session tells is told each time, found or not.
+    let told = "select count(*), current_setting('lock_timeout') from t";
+    for (limit, rows) in [("1s", "3,1s"), ("2s", "3,2s")] {
+        client.setup(&[&format!("set lock_timeout = '{limit}'")]);
+        for _ in 0..3 {
+            let found = client.0.recall(told).map(|(prepared, _)| prepared);
+            let prepared = found.unwrap_or_else(|| {
+                let prepared = client.prepare(told).expect("a query");
+                client.0.remember(told, &prepared);
+                prepared
+            });
+            assert_eq!(client.outcome(&prepared, &[]).expect("rows"), rows);
+        }
+    }
+}
