@@ -6,6 +6,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
@@ -29,12 +30,15 @@ type Kept = std::result::Result<Option<Arc<KeptRows>>, Arc<DataFusionError>>;
 
 /// The rows of a part of a plan, for all places where it stands, by partition. All that wait for rows move their computation on.
 pub(super) struct SharedRows {
+    /// What computes them, all partitions of it: the part at the place that was asked first.
+    source: OnceLock<Arc<dyn ExecutionPlan>>,
     partitions: Vec<OnceLock<Shared<BoxFuture<'static, Kept>>>>,
 }
 
 impl SharedRows {
     pub(super) fn new(partitions: usize) -> Arc<SharedRows> {
-        Arc::new(SharedRows { partitions: (0..partitions).map(|_| OnceLock::new()).collect() })
+        let partitions = (0..partitions).map(|_| OnceLock::new()).collect();
+        Arc::new(SharedRows { source: OnceLock::new(), partitions })
     }
 }
 
@@ -49,12 +53,30 @@ impl fmt::Debug for SharedRows {
 pub(super) struct SharedExec {
     input: Arc<dyn ExecutionPlan>,
     rows: Arc<SharedRows>,
+    /// The input again, if that is the source and its rows are too many.
+    again: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 }
 
 impl SharedExec {
     pub(super) fn plan(input: Arc<dyn ExecutionPlan>, rows: Arc<SharedRows>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(SharedExec { input, rows })
+        Arc::new(SharedExec { input, rows, again: Arc::default() })
     }
+}
+
+/// What computes the rows of one place by itself: an operator runs once, so the source does not do.
+fn unshared(
+    input: &Arc<dyn ExecutionPlan>,
+    rows: &SharedRows,
+    again: &OnceLock<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if !rows.source.get().is_some_and(|source| Arc::ptr_eq(source, input)) {
+        return Ok(input.clone());
+    }
+    if let Some(again) = again.get() {
+        return Ok(again.clone());
+    }
+    let made = reset_plan_states(input.clone())?;
+    Ok(again.get_or_init(|| made).clone())
 }
 
 impl DisplayAs for SharedExec {
@@ -105,10 +127,13 @@ impl ExecutionPlan for SharedExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (input, rows) = (self.input.clone(), self.rows.clone());
+        let (input, rows, again) = (self.input.clone(), self.rows.clone(), self.again.clone());
         let stream = async move {
+            let source = rows.source.get_or_init(|| input.clone());
             let shared = rows.partitions.get(partition).map(|place| {
-                place.get_or_init(|| kept(input.clone(), partition, context.clone()).boxed().shared()).clone()
+                place
+                    .get_or_init(|| kept(source.clone(), partition, context.clone()).boxed().shared())
+                    .clone()
             });
             let kept = match shared {
                 Some(shared) => shared.await.map_err(DataFusionError::Shared)?,
@@ -116,7 +141,7 @@ impl ExecutionPlan for SharedExec {
             };
             Ok::<_, DataFusionError>(match kept {
                 Some(kept) => futures::stream::iter(kept.batches.clone()).map(Ok).boxed(),
-                None => input.execute(partition, context)?.boxed(),
+                None => unshared(&input, &rows, &again)?.execute(partition, context)?.boxed(),
             })
         };
         let stream = futures::stream::once(stream).try_flatten();

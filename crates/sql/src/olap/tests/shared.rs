@@ -3,10 +3,27 @@
 use super::super::After;
 use super::{Fixture, never_canceled};
 use crate::compiler_mode::CompilerMode;
+use crate::explain::Probe;
 use ankerdb_engine::SqlState;
+use chrono::Utc;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::{Arc, OnceLock};
 
 const LINES: usize = 20_000;
+
+/// How many rows the scans of a plan have given.
+fn rows_read_by(operators: &Arc<dyn ExecutionPlan>) -> usize {
+    let mut read = 0;
+    let counted = operators.apply(|node| {
+        if node.name() == "ScanExec" {
+            read += node.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or_default();
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    counted.expect("a plan");
+    read
+}
 
 impl Fixture {
     /// How many rows scans have given, with sharing and without; the results are the same.
@@ -15,15 +32,7 @@ impl Fixture {
         let read = [CompilerMode::Always, CompilerMode::Off].map(|mode| {
             let (rows, operators) = self.rows_and_operators(sql, mode);
             results.push(rows);
-            let mut read = 0;
-            let counted = operators.apply(|node| {
-                if node.name() == "ScanExec" {
-                    read += node.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or_default();
-                }
-                Ok(TreeNodeRecursion::Continue)
-            });
-            counted.expect("a plan");
-            read
+            rows_read_by(&operators)
         });
         assert_eq!(results[0], results[1], "{sql}");
         assert!(!results[0].is_empty(), "{sql}");
@@ -74,4 +83,37 @@ fn an_error_of_a_shared_aggregate_is_an_error_of_the_query() {
         }
     };
     assert_eq!(error.state(), SqlState::DivisionByZero);
+}
+
+#[test]
+fn rows_that_are_too_many_are_computed_by_each_reader() {
+    let sql = "WITH t AS (SELECT id, count(*) AS lines, sum(amount) AS total FROM line WHERE id >= 0 GROUP BY id) \
+               SELECT count(*), sum(total), sum(lines) FROM (SELECT * FROM t UNION ALL SELECT * FROM t) AS u";
+    let expected = Fixture::with_lines(LINES as i32).rows_and_operators(sql, CompilerMode::Off).0;
+    let (mut shared, mut apart) = (0, 0);
+    for memory in (1..=24).map(|part| part * (256 << 10)) {
+        let fixture = Fixture::with_lines_and_memory(LINES as i32, memory);
+        let plan = fixture.plan(sql, &[]).expect("a plan");
+        let probe = Arc::new(Probe { began: Utc::now(), operators: OnceLock::new() });
+        let after = After { compiler: CompilerMode::Always, probe: Some(probe.clone()), ..After::default() };
+        let mut result = fixture.olap.run_after(&plan, &[], fixture.view(), after, never_canceled());
+        let mut rows = Vec::new();
+        let ended = loop {
+            match result.next_batch() {
+                Ok(Some(batch)) => rows.extend(batch.into_iter().map(|row| format!("{row:?}"))),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.state()),
+            }
+        };
+        match ended {
+            Err(state) => assert_eq!(state, SqlState::OutOfMemory, "{memory} bytes"),
+            Ok(()) => {
+                assert_eq!(rows, expected, "{memory} bytes");
+                let read = rows_read_by(probe.operators.get().expect("it has run"));
+                let count = if read == LINES { &mut shared } else { &mut apart };
+                *count += 1;
+            }
+        }
+    }
+    assert!(shared > 0 && apart > 0, "shared {shared} times, and {apart} times not");
 }
