@@ -4,7 +4,7 @@
 
 use ankerdb_compiler::{
     ComparedBy, Compiled, Datum, InputColumn, Instruction, Pipeline, PipelineAggregate, PipelineBatch,
-    PipelineBuilder, PipelineRunner, ValueKind, ValueNumber,
+    PipelineBuilder, PipelineParts, PipelineRunner, ValueKind, ValueNumber,
 };
 use std::hint::black_box;
 use std::time::Duration;
@@ -171,19 +171,52 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 impl Query {
+    fn batch<'a>(&self, block: &'a [Vec<u8>]) -> PipelineBatch<'a> {
+        let slice = |values| ankerdb_compiler::ColumnSlice { values, first_bit: 0, validity: None };
+        let columns = block.iter().map(|column| slice(&column[..])).collect();
+        PipelineBatch::new(&self.pipeline, columns, ROWS).expect("whole columns")
+    }
+
     /// One pass over all blocks.
     fn pass(&self, code: Option<&Compiled>) -> Duration {
         let mut runner = PipelineRunner::new(&self.pipeline, &self.parameters).expect("its constants");
         let begun = worked();
         for block in &self.blocks {
-            let slice = |values| ankerdb_compiler::ColumnSlice { values, first_bit: 0, validity: None };
-            let columns = block.iter().map(|column| slice(&column[..])).collect();
-            let batch = PipelineBatch::new(&self.pipeline, columns, ROWS).expect("whole columns");
+            let batch = self.batch(block);
             runner.run(code, &batch).expect("nothing fails");
         }
         let time = worked() - begun;
         black_box(runner.groups().aggregate(0, 0));
         time
+    }
+
+    /// One pass in two parts, over the rows that pass the first condition.
+    fn pass_in_parts(&self, parts: &PipelineParts, codes: &[Compiled; 2]) -> Duration {
+        let mut selecting = PipelineRunner::new(&parts.selection, &self.parameters).expect("its constants");
+        let mut runner = PipelineRunner::new(&self.pipeline, &self.parameters).expect("its constants");
+        let begun = worked();
+        for block in &self.blocks {
+            let batch = self.batch(block);
+            selecting.run(Some(&codes[0]), &batch).expect("nothing fails");
+            let rows = selecting.selected();
+            runner.run_listed(&parts.rest, Some(&codes[1]), &batch, rows).expect("nothing fails");
+        }
+        let time = worked() - begun;
+        black_box(runner.groups().aggregate(0, 0));
+        time
+    }
+
+    /// How long a row takes in two parts, if there are two.
+    fn report_parts(&self) {
+        let Some(parts) = self.pipeline.parts() else { return };
+        let [Ok(selection), Ok(rest)] =
+            [&parts.selection, &parts.rest].map(|pipeline| Compiled::new(pipeline, 0, false))
+        else {
+            return;
+        };
+        let codes = [selection, rest];
+        let times = (0..ROUNDS).map(|_| self.pass_in_parts(&parts, &codes)).collect();
+        println!("    in parts {:.2}", median(times).as_nanos() as f64 / (BLOCKS * ROWS) as f64);
     }
 
     fn report(&self) {
@@ -211,6 +244,7 @@ impl Query {
             median(compiling).as_secs_f64() * 1e3,
             code.bytes(),
         );
+        self.report_parts();
     }
 }
 

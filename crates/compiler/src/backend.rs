@@ -1,15 +1,16 @@
 //! Machine code of pipelines, by Cranelift, for the processor that this runs on.
 //!
 //! Words of the SAFETY notes: a *checked batch* is a [`PipelineBatch`], whose slices have all values of its rows; *whole groups* are
-//! [`PipelineGroups`], whose directory names entries that are there and always has a free place. Code made by [`emit`] keeps to
-//! what its header says for a frame that describes these two.
+//! [`PipelineGroups`], whose directory names entries that are there and always has a free place; *enough places* are [`SelectedRows`]
+//! with one for each row that is read; a *list* has numbers of rows of the batch. Code made by [`emit`] keeps to what its header says for a frame that describes these four.
 
 use crate::batch::{Datum, PipelineBatch};
 use crate::emit::{CodeOptions, emit};
 use crate::frame::{DONE, FrameColumn, LEFT, PipelineFrame};
-use crate::groups::PipelineGroups;
+use crate::groups::{EntryLayout, PipelineGroups};
 use crate::ir::Pipeline;
 use crate::lanes::Planted;
+use crate::selected::SelectedRows;
 use ankerdb_memory::executable::Executable;
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
@@ -28,6 +29,7 @@ pub struct NoCode(pub String);
 pub struct Compiled {
     code: Executable,
     pipeline: Pipeline,
+    layout: EntryLayout,
     nulls: u64,
 }
 
@@ -78,7 +80,7 @@ impl Compiled {
         }
         let code = Executable::new(compiled.code_buffer())
             .ok_or_else(|| NoCode("the system gives no memory for code".to_owned()))?;
-        Ok(Compiled { code, pipeline: pipeline.clone(), nulls })
+        Ok(Compiled { code, pipeline: pipeline.clone(), layout: EntryLayout::of(pipeline), nulls })
     }
 
     /// Bytes of its pages.
@@ -86,7 +88,8 @@ impl Compiled {
         self.code.bytes()
     }
 
-    /// Runs rows from `row` on, up to the end (`None`) or the row that it leaves to the interpreter.
+    /// Runs rows from `row` on, up to the end (`None`) or the row that it leaves to the interpreter. Of a pipeline that reads a list of
+    /// rows, these are places of the list.
     ///
     /// # Panics
     /// For a batch, parameters or groups of another pipeline, and where code that checks bounds has found an access beyond them.
@@ -94,32 +97,49 @@ impl Compiled {
         &self,
         parameters: &[Datum],
         batch: &PipelineBatch<'_>,
+        listed: Option<&[u32]>,
         row: usize,
         groups: &mut PipelineGroups,
+        selected: &mut SelectedRows,
     ) -> Option<usize> {
         assert_eq!(batch.nulls() & !self.nulls, 0, "code for columns without NULLs");
         assert_eq!(batch.columns.len(), self.pipeline.columns.len(), "a batch of another pipeline");
-        assert_eq!(groups.pipeline(), &self.pipeline, "groups of another pipeline");
+        assert_eq!(groups.layout, self.layout, "groups of another pipeline");
+        assert_eq!(
+            listed.is_some(),
+            self.pipeline.lists,
+            "a list for a pipeline that reads none, or none for one that does"
+        );
+        let is_within = |rows: &[u32]| rows.iter().all(|&row| (row as usize) < batch.rows);
+        assert!(listed.is_none_or(is_within), "a list of other rows");
         assert_eq!(parameters.len(), self.pipeline.parameters.len(), "parameters of another pipeline");
+        let end = listed.map_or(batch.rows, <[u32]>::len);
+        assert!(!self.pipeline.selects || selected.places.len() >= end, "too few places");
         let columns: Vec<FrameColumn> = batch.columns.iter().map(FrameColumn::of).collect();
         let parameters: Vec<[u64; 2]> = parameters.iter().map(|datum| datum.words()).collect();
         let mut frame = PipelineFrame {
             columns: columns.as_ptr(),
             parameters: parameters.as_ptr(),
             row,
-            end: batch.rows,
+            end,
+            listed: listed.unwrap_or_default().as_ptr(),
+            listed_bytes: listed.map_or(0, <[u32]>::len) * 4,
             entries: groups.entries.as_mut_ptr(),
             entries_bytes: groups.used() * 8,
             entries_limit: groups.limit() * 8,
             groups: groups.len() as u64,
             directory: groups.directory.as_mut_ptr(),
             mask: groups.directory.len().wrapping_sub(1),
+            selected: selected.places.as_mut_ptr(),
+            selected_bytes: selected.places.len() * 4,
+            selected_rows: selected.count,
         };
         // SAFETY: the start of code that was made for this signature.
         let function: extern "C" fn(&mut PipelineFrame) -> u64 =
             unsafe { std::mem::transmute(self.code.start()) };
         let status = function(&mut frame);
         groups.extend_to(frame.entries_bytes / 8);
+        selected.count = frame.selected_rows;
         match status {
             DONE => None,
             LEFT => Some(frame.row),

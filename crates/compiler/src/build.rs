@@ -137,6 +137,18 @@ impl PipelineBuilder {
         self.pipeline
     }
 
+    /// What was made, giving the numbers of the rows that are kept in place of aggregates.
+    ///
+    /// # Errors
+    /// [`IllTyped`] where there are keys or aggregates.
+    pub fn finish_selecting(mut self) -> Result<Pipeline, IllTyped> {
+        if !self.pipeline.keys.is_empty() || !self.pipeline.aggregates.is_empty() {
+            return Err(IllTyped("rows are selected or aggregated".to_owned()));
+        }
+        self.pipeline.selects = true;
+        Ok(self.pipeline)
+    }
+
     /// The kind of an instruction's result; `None` for kinds of operands that it does not have.
     fn result(&self, operation: Instruction) -> Option<ValueKind> {
         let kind = |operand: ValueNumber| self.pipeline.values.get(operand.0 as usize).map(|(_, kind)| *kind);

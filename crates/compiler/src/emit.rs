@@ -9,12 +9,13 @@
 //!        │   │   └──── suspect ─────┼───────────────► leave LEFT      (the row has changed nothing)
 //!        │   group's entry ── none, and no room ───► leave LEFT
 //!        │   aggregates ── suspect ─┼───────────────► leave LEFT
-//!        │   stores                 │
+//!        │   stores                 │                 (or the row's number behind those that are kept)
 //!        └───┴──────────────────────┘
 //! ```
 //! The function calls nothing and has no tables beside its code. It reads what the frame names: a column below the row that the
 //! frame ends at, parameters, the directory below its mask, entries that the directory names; it writes aggregates of such an
-//! entry, a new one behind the last, up to the frame's limit, with its place of the directory, and the frame's row and lengths. With checks of bounds each of these addresses is compared with the lengths in the frame first,
+//! entry, a new one behind the last, up to the frame's limit, with its place of the directory, numbers of rows that are kept, of which there
+//! are as many places as rows that it reads (where a list names the rows, it reads that up to the frame's end), and the frame's row and lengths. With checks of bounds each of these addresses is compared with the lengths in the frame first,
 //! and the function leaves with `OUT_OF_BOUNDS` in place of an access beyond them.
 
 use crate::frame::{self, at};
@@ -58,11 +59,14 @@ pub(crate) struct FunctionEmitter<'a, 'b> {
     layout: EntryLayout,
     options: CodeOptions,
     frame: Value,
+    /// The row's number.
     row: Value,
     columns: Vec<SlicePlace>,
     values: Vec<Option<Emitted>>,
     leave: Block,
     next: Block,
+    /// How many rows are kept before this one, in a pipeline that selects.
+    count: Value,
 }
 
 /// Emits the function for batches whose columns have NULLs where `nulls` has a bit.
@@ -85,6 +89,8 @@ pub(crate) fn emit(
         (code.create_block(), code.create_block(), code.create_block(), code.create_block());
     code.set_cold_block(leave);
     let row = code.append_block_param(head, types::I64);
+    let count = code.append_block_param(head, types::I64);
+    let following_count = code.append_block_param(next, types::I64);
     let code_value = code.append_block_param(leave, types::I64);
     let emitter = Emitter { code: &mut code, planted: options.planted };
     let layout = EntryLayout::of(pipeline);
@@ -100,25 +106,37 @@ pub(crate) fn emit(
         values,
         leave,
         next,
+        count,
     };
     let first = emission.load(types::I64, frame, at::ROW);
     let end = emission.load(types::I64, frame, at::END);
+    let first_count = emission.load(types::I64, frame, at::SELECTED_ROWS);
     emission.places(nulls);
     emission.parameters();
-    emission.jump(head, &[first]);
+    emission.jump(head, &[first, first_count]);
     emission.switch(head);
     let has_more = emission.code().ins().icmp(IntCC::UnsignedLessThan, row, end);
     let done = emission.word(frame::DONE);
     emission.code().ins().brif(has_more, body, &[], leave, &[BlockArg::Value(done)]);
     emission.switch(body);
-    emission.steps();
-    emission.aggregate();
-    emission.jump(next, &[]);
+    if pipeline.lists {
+        emission.row = emission.listed(row);
+    }
+    let is_kept = emission.steps();
+    let kept = match pipeline.selects {
+        true => emission.select(is_kept),
+        false => {
+            emission.aggregate();
+            count
+        }
+    };
+    emission.jump(next, &[kept]);
     emission.switch(next);
     let following = emission.code().ins().iadd_imm_s(row, 1);
-    emission.jump(head, &[following]);
+    emission.jump(head, &[following, following_count]);
     emission.switch(leave);
     emission.code().ins().store(FLAGS, row, frame, at::ROW);
+    emission.code().ins().store(FLAGS, count, frame, at::SELECTED_ROWS);
     emission.code().ins().return_(&[code_value]);
     code.seal_all_blocks();
     code.finalize(options.frontend);
@@ -179,6 +197,16 @@ impl<'b> FunctionEmitter<'_, 'b> {
         }
     }
 
+    /// The number of the row at a place of the list.
+    fn listed(&mut self, place: Value) -> Value {
+        let frame = self.frame;
+        let list = self.load(types::I64, frame, at::LISTED);
+        let offset = self.code().ins().ishl_imm_u(place, 2);
+        self.check(offset, 4, frame, at::LISTED_BYTES);
+        let address = self.code().ins().iadd(list, offset);
+        self.code().ins().uload32(FLAGS, address, 0)
+    }
+
     /// Constants are loaded once.
     fn parameters(&mut self) {
         let parameters = self.load(types::I64, self.frame, at::PARAMETERS);
@@ -212,8 +240,11 @@ impl<'b> FunctionEmitter<'_, 'b> {
         }
     }
 
-    fn steps(&mut self) {
-        for step in &self.pipeline.steps {
+    /// Computes the row, and goes on with the next one where it is not kept. What a selection decides last is the result: a bit that is added
+    /// costs less than a branch that goes either way.
+    fn steps(&mut self) -> Option<Value> {
+        let (selects, last) = (self.pipeline.selects, self.pipeline.steps.len().wrapping_sub(1));
+        for (number, step) in self.pipeline.steps.iter().enumerate() {
             match *step {
                 PipelineStep::Compute(value) => {
                     if self.values[value.0 as usize].is_none() {
@@ -223,11 +254,32 @@ impl<'b> FunctionEmitter<'_, 'b> {
                 }
                 PipelineStep::Keep(condition) => {
                     let Lanes::Truth(is_true, _) = self.value(condition).lanes else { continue };
-                    let (on, next) = (self.code().create_block(), self.next);
-                    self.code().ins().brif(is_true, on, &[], next, &[]);
+                    if selects && number == last {
+                        return Some(is_true);
+                    }
+                    let (on, next, count) = (self.code().create_block(), self.next, self.count);
+                    self.code().ins().brif(is_true, on, &[], next, &[BlockArg::Value(count)]);
                     self.switch(on);
                 }
             }
+        }
+        None
+    }
+
+    /// Writes the row's number behind those that are kept; the result is how many there are then.
+    fn select(&mut self, is_kept: Option<Value>) -> Value {
+        let (frame, row, count) = (self.frame, self.row, self.count);
+        let selected = self.load(types::I64, frame, at::SELECTED);
+        let offset = self.code().ins().ishl_imm_u(count, 2);
+        self.check(offset, 4, frame, at::SELECTED_BYTES);
+        let place = self.code().ins().iadd(selected, offset);
+        self.code().ins().istore32(FLAGS, row, place, 0);
+        match is_kept {
+            Some(is_kept) if self.emitter.planted != Some(Planted::SelectedAnyway) => {
+                let one = self.code().ins().uextend(types::I64, is_kept);
+                self.code().ins().iadd(count, one)
+            }
+            _ => self.code().ins().iadd_imm_u(count, 1),
         }
     }
 

@@ -34,10 +34,13 @@ impl FrameColumn {
 pub(crate) struct PipelineFrame {
     pub(crate) columns: *const FrameColumn,
     pub(crate) parameters: *const [u64; 2],
-    /// The first row; at the end the one that the code has stopped at.
+    /// The first row, or place of the list of rows; at the end the one that the code has stopped at.
     pub(crate) row: usize,
-    /// Behind the last row.
+    /// Behind the last one.
     pub(crate) end: usize,
+    /// The list.
+    pub(crate) listed: *const u32,
+    pub(crate) listed_bytes: usize,
     /// Entries, and zeros behind them.
     pub(crate) entries: *mut u64,
     /// Bytes of those that there are; at the end with those that the code has made.
@@ -49,6 +52,11 @@ pub(crate) struct PipelineFrame {
     pub(crate) directory: *mut u32,
     /// Places of the directory less one.
     pub(crate) mask: usize,
+    /// Numbers of rows that are kept, with a place for each row.
+    pub(crate) selected: *mut u32,
+    pub(crate) selected_bytes: usize,
+    /// How many there are; at the end with those that the code has added.
+    pub(crate) selected_rows: usize,
 }
 
 /// All rows are done.
@@ -67,6 +75,8 @@ pub(crate) mod at {
     pub(crate) const COLUMNS: i32 = offset_of!(PipelineFrame, columns) as i32;
     pub(crate) const PARAMETERS: i32 = offset_of!(PipelineFrame, parameters) as i32;
     pub(crate) const ROW: i32 = offset_of!(PipelineFrame, row) as i32;
+    pub(crate) const LISTED: i32 = offset_of!(PipelineFrame, listed) as i32;
+    pub(crate) const LISTED_BYTES: i32 = offset_of!(PipelineFrame, listed_bytes) as i32;
     pub(crate) const END: i32 = offset_of!(PipelineFrame, end) as i32;
     pub(crate) const ENTRIES: i32 = offset_of!(PipelineFrame, entries) as i32;
     pub(crate) const ENTRIES_BYTES: i32 = offset_of!(PipelineFrame, entries_bytes) as i32;
@@ -74,6 +84,9 @@ pub(crate) mod at {
     pub(crate) const GROUPS: i32 = offset_of!(PipelineFrame, groups) as i32;
     pub(crate) const DIRECTORY: i32 = offset_of!(PipelineFrame, directory) as i32;
     pub(crate) const MASK: i32 = offset_of!(PipelineFrame, mask) as i32;
+    pub(crate) const SELECTED: i32 = offset_of!(PipelineFrame, selected) as i32;
+    pub(crate) const SELECTED_BYTES: i32 = offset_of!(PipelineFrame, selected_bytes) as i32;
+    pub(crate) const SELECTED_ROWS: i32 = offset_of!(PipelineFrame, selected_rows) as i32;
     pub(crate) const VALUES: i32 = offset_of!(FrameColumn, values) as i32;
     pub(crate) const VALUES_BYTES: i32 = offset_of!(FrameColumn, values_bytes) as i32;
     pub(crate) const FIRST_BIT: i32 = offset_of!(FrameColumn, first_bit) as i32;

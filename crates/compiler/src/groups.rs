@@ -95,10 +95,6 @@ impl PipelineGroups {
         groups
     }
 
-    pub(crate) fn pipeline(&self) -> &Pipeline {
-        &self.pipeline
-    }
-
     /// No groups again; the memory is kept.
     pub fn clear(&mut self) {
         self.entries[..self.used].fill(0);

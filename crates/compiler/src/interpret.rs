@@ -4,6 +4,7 @@
 use crate::batch::{Datum, PipelineBatch};
 use crate::groups::PipelineGroups;
 use crate::ir::{ComparedBy, Fault, Instruction, Pipeline, PipelineStep, ValueKind, ValueNumber};
+use crate::selected::SelectedRows;
 use std::cmp::Ordering;
 
 /// Runs a pipeline over rows. Keeps what it needs for the next ones.
@@ -19,7 +20,7 @@ impl Interpreter {
         Interpreter { values: vec![None; pipeline.values.len()], keys: Vec::new() }
     }
 
-    /// Adds one row to its group, if it is kept.
+    /// Adds one row to its group, or its number to those selected, if it is kept.
     pub(crate) fn row(
         &mut self,
         pipeline: &Pipeline,
@@ -27,6 +28,7 @@ impl Interpreter {
         batch: &PipelineBatch<'_>,
         row: usize,
         groups: &mut PipelineGroups,
+        selected: &mut SelectedRows,
     ) -> Result<(), Fault> {
         for step in &pipeline.steps {
             match *step {
@@ -49,6 +51,10 @@ impl Interpreter {
                 }
                 PipelineStep::Keep(_) => {}
             }
+        }
+        if pipeline.selects {
+            selected.push(row);
+            return Ok(());
         }
         self.keys.clear();
         self.keys.extend(pipeline.keys.iter().map(|key| self.values[key.0 as usize]));

@@ -1,7 +1,8 @@
 //! A pipeline as typed instructions, which is all that the interpreter and the backend know of a query.
 //!
 //! A pipeline says what happens to one row. Its instructions are numbered, each computes one value of those before it, and no
-//! value changes. Some steps decide whether the row is kept; at the end the row is added to the aggregates of its group:
+//! value changes. Some steps decide whether the row is kept; at the end the row is added to the aggregates of its group, or, with
+//! `select` in their place, its number to those of the rows that are kept:
 //! ```text
 //! column 0: date
 //! column 1: decimal(50) in 8 bytes
@@ -206,6 +207,26 @@ pub enum Instruction {
     Widen(ValueNumber),
 }
 
+impl Instruction {
+    fn operands(self) -> [Option<ValueNumber>; 2] {
+        match self {
+            Instruction::Column(_) | Instruction::Parameter(_) => [None, None],
+            Instruction::Not(operand)
+            | Instruction::IsNull(operand)
+            | Instruction::Scale(operand, _)
+            | Instruction::Decimal(operand)
+            | Instruction::Widen(operand) => [Some(operand), None],
+            Instruction::Compare(_, left, right)
+            | Instruction::And(left, right)
+            | Instruction::Or(left, right)
+            | Instruction::Add(left, right)
+            | Instruction::Subtract(left, right)
+            | Instruction::Multiply(left, right)
+            | Instruction::Divide(left, right) => [Some(left), Some(right)],
+        }
+    }
+}
+
 /// Why a row ends the query.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fault {
@@ -260,6 +281,20 @@ pub struct Pipeline {
     pub(crate) steps: Vec<PipelineStep>,
     pub(crate) keys: Vec<ValueNumber>,
     pub(crate) aggregates: Vec<PipelineAggregate>,
+    /// Whether it gives the numbers of the rows that it keeps, and has no aggregates.
+    pub(crate) selects: bool,
+    /// Whether it reads the rows of a list only.
+    pub(crate) lists: bool,
+}
+
+/// A pipeline in two: where few rows pass its first condition, these are found first. Then the values that only they need are read one
+/// behind the other, so that the processor waits for several of them at once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PipelineParts {
+    /// Selects the rows that pass.
+    pub selection: Pipeline,
+    /// What happens to these, which are given as a list. Columns and parameters of both are those of the whole.
+    pub rest: Pipeline,
 }
 
 impl Pipeline {
@@ -276,6 +311,48 @@ impl Pipeline {
     /// How many instructions it has.
     pub fn instructions(&self) -> usize {
         self.values.len()
+    }
+
+    /// This pipeline, for the rows of a list.
+    pub fn of_listed_rows(&self) -> Pipeline {
+        Pipeline { lists: true, ..self.clone() }
+    }
+
+    /// In two parts; `None` where no condition parts it.
+    pub fn parts(&self) -> Option<PipelineParts> {
+        let is_condition = |step: &PipelineStep| matches!(step, PipelineStep::Keep(_));
+        let first = self.steps.iter().position(is_condition).filter(|_| !self.selects && !self.lists)?;
+        let selection = Pipeline {
+            steps: self.steps[..=first].to_vec(),
+            keys: Vec::new(),
+            aggregates: Vec::new(),
+            selects: true,
+            ..self.clone()
+        };
+        let mut needed = vec![false; self.values.len()];
+        let aggregated = self.aggregates.iter().filter_map(|aggregate| aggregate.operand());
+        let used = self.keys.iter().copied().chain(aggregated);
+        used.for_each(|value| needed[value.0 as usize] = true);
+        let mut steps: Vec<PipelineStep> = Vec::new();
+        // Operands come before what is computed of them.
+        for (at, step) in self.steps.iter().enumerate().rev() {
+            match *step {
+                PipelineStep::Keep(_) if at == first => continue,
+                PipelineStep::Keep(condition) => needed[condition.0 as usize] = true,
+                // What comes later may fail, needed or not.
+                PipelineStep::Compute(value) if at < first && !needed[value.0 as usize] => continue,
+                PipelineStep::Compute(value) => {
+                    self.operation(value)
+                        .operands()
+                        .into_iter()
+                        .flatten()
+                        .for_each(|of| needed[of.0 as usize] = true);
+                }
+            }
+            steps.push(*step);
+        }
+        steps.reverse();
+        Some(PipelineParts { selection, rest: Pipeline { steps, lists: true, ..self.clone() } })
     }
 
     pub(crate) fn operation(&self, operand: ValueNumber) -> Instruction {
@@ -328,6 +405,9 @@ impl fmt::Display for Pipeline {
         for (number, kind) in self.parameters.iter().enumerate() {
             writeln!(f, "parameter {number}: {kind}")?;
         }
+        if self.lists {
+            writeln!(f, "rows of a list")?;
+        }
         for step in &self.steps {
             match step {
                 PipelineStep::Compute(value) => {
@@ -337,6 +417,9 @@ impl fmt::Display for Pipeline {
             }
         }
         self.keys.iter().try_for_each(|key| writeln!(f, "key {key}"))?;
+        if self.selects {
+            writeln!(f, "select")?;
+        }
         self.aggregates.iter().try_for_each(|aggregate| writeln!(f, "{aggregate}"))
     }
 }

@@ -61,6 +61,8 @@ pub(crate) enum Planted {
     StaleValidity,
     /// A new group is not found again.
     LostGroup,
+    /// Rows are selected whatever their condition says.
+    SelectedAnyway,
 }
 
 /// A result, and a bit that is set where it is not to be used.

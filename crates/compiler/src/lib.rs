@@ -27,6 +27,7 @@ mod interpret;
 mod ir;
 mod lanes;
 mod runner;
+mod selected;
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,7 @@ pub use batch::{ColumnSlice, Datum, PipelineBatch};
 pub use build::{IllTyped, PipelineBuilder};
 pub use groups::PipelineGroups;
 pub use ir::{
-    BITS_MAX, ComparedBy, Fault, InputColumn, Instruction, Pipeline, PipelineAggregate, ValueKind,
-    ValueNumber,
+    BITS_MAX, ComparedBy, Fault, InputColumn, Instruction, Pipeline, PipelineAggregate, PipelineParts,
+    ValueKind, ValueNumber,
 };
 pub use runner::PipelineRunner;

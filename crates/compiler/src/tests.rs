@@ -156,6 +156,9 @@ fn pipeline(rng: &mut Rng) -> Pipeline {
             kept += 1;
         }
     }
+    if rng.u8(..4) == 0 {
+        return builder.finish_selecting().expect("no aggregates");
+    }
     for _ in 0..rng.usize(..4) {
         let _ = builder.key(values[rng.usize(..values.len())]);
     }
@@ -194,22 +197,44 @@ impl Case {
         Case { pipeline, parameters, batches }
     }
 
-    /// The result by the interpreter, or by code that is made so.
-    fn result(&self, make: Option<CodeMaker<'_>>) -> PipelineOutcome {
+    /// The result in two parts, if there are two.
+    fn result_in_parts(&self, make: Option<CodeMaker<'_>>) -> Option<PipelineOutcome> {
+        let parts = self.pipeline.parts()?;
+        let mut selecting = PipelineRunner::new(&parts.selection, &self.parameters).expect("its parameters");
         let mut runner = PipelineRunner::new(&self.pipeline, &self.parameters).expect("its parameters");
         for (columns, rows) in &self.batches {
             let batch = batch(&self.pipeline, columns, *rows);
+            let [selection, rest] = [&parts.selection, &parts.rest]
+                .map(|pipeline| make.map(|make| make(pipeline, batch.nulls())));
+            let run = selecting
+                .run(selection.as_ref(), &batch)
+                .and_then(|()| runner.run_listed(&parts.rest, rest.as_ref(), &batch, selecting.selected()));
+            if let Err(fault) = run {
+                return Some(Err(fault));
+            }
+        }
+        Some(Ok(told(&self.pipeline, runner.groups())))
+    }
+
+    /// The result by the interpreter, or by code that is made so.
+    fn result(&self, make: Option<CodeMaker<'_>>) -> PipelineOutcome {
+        let mut runner = PipelineRunner::new(&self.pipeline, &self.parameters).expect("its parameters");
+        let mut selected = BTreeMap::new();
+        for (number, (columns, rows)) in self.batches.iter().enumerate() {
+            let batch = batch(&self.pipeline, columns, *rows);
             let code = make.map(|make| make(&self.pipeline, batch.nulls()));
             runner.run(code.as_ref(), &batch)?;
+            let rows = runner.selected().iter().map(|&row| Some(row.into()));
+            selected.insert(format!("batch {number}"), rows.collect());
         }
-        Ok(told(&self.pipeline, runner.groups()))
+        Ok(if self.pipeline.selects { selected } else { told(&self.pipeline, runner.groups()) })
     }
 }
 
 /// Makes code of a pipeline, for columns with NULLs as the bits say.
 type CodeMaker<'a> = &'a dyn Fn(&Pipeline, u64) -> Compiled;
 
-/// Aggregates by the texts of their keys, or the error.
+/// Aggregates by the texts of their keys, numbers of selected rows by their batches, or the error.
 type PipelineOutcome = Result<BTreeMap<String, Vec<Option<i128>>>, Fault>;
 
 fn told(pipeline: &Pipeline, groups: &PipelineGroups) -> BTreeMap<String, Vec<Option<i128>>> {
@@ -232,7 +257,7 @@ fn compiled(checks_bounds: bool, planted: Option<Planted>) -> impl Fn(&Pipeline,
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn interpreted_compiled_and_checked_pipelines_give_the_same() {
-    let (mut errors, mut grouped) = (0, 0);
+    let (mut errors, mut grouped, mut selecting) = (0, 0, 0);
     for seed in 0..1500 {
         let case = Case::new(seed);
         let expected = case.result(None);
@@ -241,18 +266,42 @@ fn interpreted_compiled_and_checked_pipelines_give_the_same() {
             assert_eq!(found, expected, "seed {seed}, checks {checks_bounds}\n{}", case.pipeline);
         }
         errors += u32::from(expected.is_err());
-        grouped += u32::from(expected.is_ok_and(|groups| groups.len() > 1));
+        match case.pipeline.selects {
+            true => {
+                selecting +=
+                    u32::from(expected.as_ref().is_ok_and(|rows| rows.values().any(|of| of.len() > 1)))
+            }
+            false => grouped += u32::from(expected.as_ref().is_ok_and(|groups| groups.len() > 1)),
+        }
     }
     assert!(errors > 50, "only {errors} errors");
     assert!(grouped > 150, "only {grouped} with groups");
+    assert!(selecting > 100, "only {selecting} with selected rows");
 }
 
-/// The control of the test above: each fault of the backend is found.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn parts_give_the_same_as_the_whole() {
+    let mut grouped = 0;
+    for seed in 0..800 {
+        let case = Case::new(seed);
+        let expected = case.result(None).ok();
+        for make in [None, Some(&compiled(false, None) as CodeMaker<'_>), Some(&compiled(true, None))] {
+            let Some(found) = case.result_in_parts(make) else { break };
+            // Where several rows fail it may be another one that fails first.
+            assert_eq!(found.ok(), expected, "seed {seed}\n{}", case.pipeline);
+            grouped += u32::from(expected.as_ref().is_some_and(|groups| groups.len() > 1));
+        }
+    }
+    assert!(grouped > 60, "only {grouped} with groups");
+}
+
+/// The control of the tests above: each fault of the backend is found.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn planted_faults_are_found() {
-    use Planted::{LessIsLessOrEqual, LostGroup, NoOverflow, NullIsFalse, StaleValidity};
-    for fault in [LessIsLessOrEqual, LostGroup, NoOverflow, NullIsFalse, StaleValidity] {
+    use Planted::{LessIsLessOrEqual, LostGroup, NoOverflow, NullIsFalse, SelectedAnyway, StaleValidity};
+    for fault in [LessIsLessOrEqual, LostGroup, NoOverflow, NullIsFalse, SelectedAnyway, StaleValidity] {
         let is_found = (0..1500).any(|seed| {
             let case = Case::new(seed);
             case.result(None) != case.result(Some(&compiled(false, Some(fault))))

@@ -300,6 +300,16 @@ impl ScanExec {
         scan
     }
 
+    /// Output columns whose values are asked for by joins above.
+    pub(crate) fn asked(&self) -> &[(usize, Arc<JoinKeys>)] {
+        &self.asked
+    }
+
+    /// This scan, with nothing read yet and asked for nothing.
+    pub(crate) fn unasked(&self) -> ScanExec {
+        ScanExec { asked: Vec::new(), ..self.fresh() }
+    }
+
     /// Whether an index makes sure that no two rows have the same values of these output columns.
     pub(crate) fn is_unique(&self, columns: &[usize]) -> bool {
         let stored: Vec<usize> = columns.iter().map(|&column| self.columns[column]).collect();
@@ -469,7 +479,7 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(ScanExec { asked: Vec::new(), ..self.fresh() }))
+        Ok(Arc::new(self.unasked()))
     }
 
     fn apply_expressions(

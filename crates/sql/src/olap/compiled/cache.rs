@@ -4,6 +4,7 @@
 //! leaves the cache.
 
 use ankerdb_compiler::{Compiled, NoCode, Pipeline};
+use datafusion::physical_plan::metrics::Time;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -33,4 +34,35 @@ pub(super) fn code(pipeline: &Pipeline, nulls: u64) -> Result<Arc<Compiled>, NoC
     }
     kept.insert(shape, compiled.clone());
     Ok(compiled)
+}
+
+/// One thread's code of a pipeline, for batches as they come.
+pub(super) struct BatchCode {
+    is_compiled: bool,
+    /// The code of the last batch, and which of its columns had NULLs.
+    last: Option<(u64, Arc<Compiled>)>,
+    compile_time: Time,
+}
+
+impl BatchCode {
+    pub(super) fn new(is_compiled: bool, compile_time: Time) -> BatchCode {
+        BatchCode { is_compiled, last: None, compile_time }
+    }
+
+    /// The code for columns with NULLs like these; `None` where there is none, as on other processors.
+    pub(super) fn of(&mut self, pipeline: &Pipeline, nulls: u64) -> Option<Arc<Compiled>> {
+        if !self.is_compiled {
+            return None;
+        }
+        if let Some((known, code)) = &self.last
+            && *known == nulls
+        {
+            return Some(code.clone());
+        }
+        let _timer = self.compile_time.timer();
+        let made = code(pipeline, nulls).ok();
+        self.is_compiled = made.is_some();
+        self.last = made.clone().map(|code| (nulls, code));
+        made
+    }
 }

@@ -5,11 +5,13 @@
 //! batch.
 
 use super::super::error::external;
-use super::cache;
+use super::cache::BatchCode;
 use super::lower::{Lowered, StatePart};
 use super::slices::slice;
 use crate::compiler_mode::CompilerMode;
-use ankerdb_compiler::{Compiled, Datum, Fault, PipelineBatch, PipelineGroups, PipelineRunner, ValueKind};
+use ankerdb_compiler::{
+    Datum, Fault, PipelineBatch, PipelineGroups, PipelineParts, PipelineRunner, ValueKind,
+};
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch,
@@ -24,7 +26,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
@@ -41,6 +43,8 @@ const GROUPS_KEPT: usize = 1 << 18;
 const GROUPS_FEW: usize = 1 << 12;
 /// Rows for each group that make it worth while to keep many.
 const ROWS_WORTH: usize = 2;
+/// Batches that are run whole after one of which more than half of the rows have passed.
+const WHOLE_BATCHES: usize = 15;
 
 /// See the module.
 #[derive(Debug)]
@@ -70,6 +74,21 @@ impl PipelineExec {
             properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    fn code(&self, partition: usize) -> BatchCode {
+        let compile_time = MetricBuilder::new(&self.metrics).subset_time("compile_time", partition);
+        BatchCode::new(self.mode != CompilerMode::Interpreted, compile_time)
+    }
+
+    fn parted(&self, parts: PipelineParts, partition: usize) -> Option<PartedPipeline> {
+        Some(PartedPipeline {
+            selecting: PipelineRunner::new(&parts.selection, &self.lowered.parameters)?,
+            parts,
+            selection_code: self.code(partition),
+            rest_code: self.code(partition),
+            whole: 0,
+        })
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> PipelineExec {
@@ -145,37 +164,70 @@ impl ExecutionPlan for PipelineExec {
         };
         Ok(Box::pin(PipelineStream {
             input: self.input.execute(partition, context.clone())?,
+            parted: pipeline.parts().and_then(|parts| self.parted(parts, partition)),
             lowered: self.lowered.clone(),
             schema: self.schema(),
             runner,
-            is_compiled: self.mode != CompilerMode::Interpreted,
-            code: None,
+            code: self.code(partition),
             has_ended: false,
             groups_kept: GROUPS_KEPT,
             rows: 0,
             reserved: MemoryConsumer::new("PipelineExec").register(context.memory_pool()),
-            compile_time: MetricBuilder::new(&self.metrics).subset_time("compile_time", partition),
             counted: BaselineMetrics::new(&self.metrics, partition),
         }))
+    }
+}
+
+/// A pipeline whose first condition is decided for a whole batch before the rest runs, as long as few rows pass it.
+struct PartedPipeline {
+    parts: PipelineParts,
+    selecting: PipelineRunner,
+    selection_code: BatchCode,
+    rest_code: BatchCode,
+    /// Batches to run whole before it is tried again.
+    whole: usize,
+}
+
+impl PartedPipeline {
+    /// Adds the batch to the groups of `runner`; not where it is to be run whole.
+    fn add(
+        &mut self,
+        runner: &mut PipelineRunner,
+        batch: &PipelineBatch<'_>,
+    ) -> std::result::Result<bool, Fault> {
+        if self.whole > 0 {
+            self.whole -= 1;
+            return Ok(false);
+        }
+        let code = self.selection_code.of(&self.parts.selection, batch.nulls());
+        self.selecting.run(code.as_deref(), batch)?;
+        let rows = self.selecting.selected();
+        if rows.len() > batch.rows() / 2 {
+            self.whole = WHOLE_BATCHES;
+            return Ok(false);
+        }
+        if !rows.is_empty() {
+            let code = self.rest_code.of(&self.parts.rest, batch.nulls());
+            runner.run_listed(&self.parts.rest, code.as_deref(), batch, rows)?;
+        }
+        Ok(true)
     }
 }
 
 /// One partition.
 struct PipelineStream {
     input: SendableRecordBatchStream,
+    parted: Option<PartedPipeline>,
     lowered: Arc<Lowered>,
     schema: SchemaRef,
     runner: PipelineRunner,
-    is_compiled: bool,
-    /// The code of the last batch, and which of its columns had NULLs.
-    code: Option<(u64, Arc<Compiled>)>,
+    code: BatchCode,
     has_ended: bool,
     /// Groups that it keeps before it gives their states.
     groups_kept: usize,
     /// Rows since it has given states.
     rows: usize,
     reserved: MemoryReservation,
-    compile_time: Time,
     counted: BaselineMetrics,
 }
 
@@ -189,8 +241,13 @@ impl PipelineStream {
         let Some(batch) = batch else {
             return internal_err!("a batch of other columns than the pipeline's");
         };
-        let code = self.code(&lowered, batch.nulls());
         self.rows += read.num_rows();
+        if let Some(parted) = &mut self.parted
+            && parted.add(&mut self.runner, &batch).map_err(failed)?
+        {
+            return Ok(());
+        }
+        let code = self.code.of(&lowered.pipeline, batch.nulls());
         self.runner.run(code.as_deref(), &batch).map_err(failed)
     }
 
@@ -204,29 +261,6 @@ impl PipelineStream {
                 Ok(true)
             }
             Ok(()) => Ok(groups > self.groups_kept),
-        }
-    }
-
-    /// The code for columns with NULLs like these; `None` where there is none, as on other processors.
-    fn code(&mut self, lowered: &Lowered, nulls: u64) -> Option<Arc<Compiled>> {
-        if !self.is_compiled {
-            return None;
-        }
-        if let Some((known, code)) = &self.code
-            && *known == nulls
-        {
-            return Some(code.clone());
-        }
-        let _timer = self.compile_time.timer();
-        match cache::code(&lowered.pipeline, nulls) {
-            Ok(code) => {
-                self.code = Some((nulls, code.clone()));
-                Some(code)
-            }
-            Err(_) => {
-                self.is_compiled = false;
-                None
-            }
         }
     }
 
@@ -297,7 +331,7 @@ impl RecordBatchStream for PipelineStream {
     }
 }
 
-fn failed(fault: Fault) -> datafusion::error::DataFusionError {
+pub(super) fn failed(fault: Fault) -> datafusion::error::DataFusionError {
     external(match fault {
         Fault::DivisionByZero => Error::new(SqlState::DivisionByZero, "division by zero"),
         Fault::Overflow(kind) => {

@@ -121,6 +121,59 @@ pub(super) fn lower(aggregate: &AggregateExec, rows_min: usize) -> Lowering<Lowe
     })
 }
 
+/// Conditions of a filter, as a pipeline that selects rows of the scan below it.
+#[derive(Debug)]
+pub(super) struct LoweredCondition {
+    pub(super) pipeline: Pipeline,
+    pub(super) parameters: Vec<Datum>,
+    /// With all numerics as they are stored.
+    pub(super) scan: Arc<ScanExec>,
+    /// Which columns of the scan the pipeline reads, in its order.
+    pub(super) columns: Vec<usize>,
+    /// What it decides.
+    pub(super) terms: Vec<Arc<dyn PhysicalExpr>>,
+    /// What it leaves to the filter.
+    pub(super) others: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+/// The pipeline of those conditions of a filter that only compare columns and constants, for a scan of about so many rows.
+pub(super) fn lower_condition(filter: &FilterExec, rows_min: usize) -> Lowering<LoweredCondition> {
+    let Some(scan) = filter.input().downcast_ref::<ScanExec>() else {
+        return Err(Reason(format!("{} below", filter.input().name())));
+    };
+    if filter.fetch().is_some() || scan.is_limited() {
+        return Err(Reason::new("LIMIT"));
+    }
+    if scan.row_count() < rows_min {
+        return Err(Reason::new("few rows"));
+    }
+    let schema = filter.input().schema();
+    // One by itself, since a pipeline keeps what was lowered of one that cannot be.
+    let is_lowered = |term: &Arc<dyn PhysicalExpr>| {
+        let lowered = || {
+            let mut lowerer = Lowerer::over(filter.input())?;
+            lowerer.keep(vec![term.clone()], &schema, &LoweredRows::Scan)
+        };
+        is_simple(term) && lowered().is_ok()
+    };
+    let mut terms = Vec::new();
+    conjuncts(filter.predicate(), &mut terms);
+    let (terms, others): (Vec<_>, Vec<_>) = terms.into_iter().partition(is_lowered);
+    if terms.is_empty() {
+        return Err(Reason::new("no condition that only compares columns and constants"));
+    }
+    let mut lowerer = Lowerer::over(filter.input())?;
+    lowerer.keep(terms.clone(), &schema, &LoweredRows::Scan)?;
+    Ok(LoweredCondition {
+        pipeline: lowerer.builder.finish_selecting()?,
+        parameters: lowerer.parameters.into_iter().map(|(datum, _)| datum).collect(),
+        scan: lowerer.scan,
+        columns: lowerer.inputs,
+        terms,
+        others,
+    })
+}
+
 /// What the columns of an operator's rows are.
 enum LoweredRows {
     Scan,
@@ -193,7 +246,9 @@ impl Lowerer {
             }
             let below = self.level(filter.input())?;
             let schema = filter.input().schema();
-            self.keep(filter.predicate(), &schema, &below)?;
+            let mut terms = Vec::new();
+            conjuncts(filter.predicate(), &mut terms);
+            self.keep(terms, &schema, &below)?;
             return Ok(match filter.projection() {
                 Some(columns) => LoweredRows::Chosen(columns.to_vec(), Box::new(below)),
                 None => below,
@@ -207,15 +262,13 @@ impl Lowerer {
         Ok(LoweredRows::Scan)
     }
 
-    /// A condition: what cannot fail is computed for every row and decided on together, the rest one after the other.
+    /// Conditions: what cannot fail is computed for every row and decided on together, the rest one after the other.
     fn keep(
         &mut self,
-        predicate: &Arc<dyn PhysicalExpr>,
+        terms: Vec<Arc<dyn PhysicalExpr>>,
         schema: &SchemaRef,
         below: &LoweredRows,
     ) -> Lowering<()> {
-        let mut terms = Vec::new();
-        conjuncts(predicate, &mut terms);
         let (simple, others): (Vec<_>, Vec<_>) = terms.into_iter().partition(is_simple);
         let mut all: Option<ValueNumber> = None;
         for term in simple {

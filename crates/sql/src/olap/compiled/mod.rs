@@ -13,11 +13,13 @@
 //! Its rows are the states that the partial aggregate would give, so the other half stays DataFusion's and ours
 //! (`aggregate.rs`), with its merging, averages and limits. An aggregate in one step becomes two.
 //!
-//! What cannot be expressed stays as it is, and EXPLAIN says why.
+//! What cannot be expressed stays as it is, and EXPLAIN says why. Filters that are left above a scan are compiled by themselves
+//! (`selection.rs`).
 
 mod cache;
 mod exec;
 mod lower;
+mod selection;
 mod slices;
 mod told;
 
@@ -54,7 +56,7 @@ pub(super) fn with_pipelines(
             None => Transformed::no(node),
         })
     })?;
-    Ok(compiled.data)
+    selection::with_selections(compiled.data, mode)
 }
 
 /// The pipeline of an aggregate, if there can be one. Where code is to run it is made here: a machine or a system that allows none, such as
@@ -62,7 +64,10 @@ pub(super) fn with_pipelines(
 fn expressed(aggregate: &AggregateExec, mode: CompilerMode) -> Result<Lowered, Reason> {
     let lowered = lower(aggregate, mode.rows_min())?;
     if mode != CompilerMode::Interpreted {
-        cache::code(&lowered.pipeline, NO_NULLS).map_err(|none| Reason(none.0))?;
+        // What runs first.
+        let parts = lowered.pipeline.parts();
+        let first = parts.as_ref().map_or(&lowered.pipeline, |parts| &parts.selection);
+        cache::code(first, NO_NULLS).map_err(|none| Reason(none.0))?;
     }
     Ok(lowered)
 }

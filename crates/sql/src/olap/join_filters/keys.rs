@@ -114,6 +114,17 @@ impl KeyCollector {
     }
 }
 
+/// Keeps the rows of a list for which this is so, without a branch that goes either way.
+fn keep(rows: &mut Vec<u32>, is_kept: impl Fn(usize) -> bool) {
+    let mut kept = 0;
+    for at in 0..rows.len() {
+        let row = rows[at];
+        rows[kept] = row;
+        kept += usize::from(is_kept(row as usize));
+    }
+    rows.truncate(kept);
+}
+
 /// A set of integers.
 #[derive(Debug)]
 pub(crate) struct KeySet {
@@ -149,6 +160,25 @@ impl KeySet {
         self.bits.get((place / 64) as usize).is_some_and(|word| word >> (place % 64) & 1 != 0)
     }
 
+    /// Keeps of a list of rows those of which the column has a key that is in the set; `None`, and all of them, for another type.
+    pub(crate) fn retain(&self, column: &ArrayRef, rows: &mut Vec<u32>) -> Option<()> {
+        match column.data_type() {
+            DataType::Int32 => {
+                let values = column.as_primitive::<Int32Type>().values();
+                keep(rows, |row| self.contains(values[row].into()));
+            }
+            DataType::Int64 => {
+                let values = column.as_primitive::<Int64Type>().values();
+                keep(rows, |row| self.contains(values[row]));
+            }
+            _ => return None,
+        }
+        if column.null_count() > 0 {
+            keep(rows, |row| column.is_valid(row));
+        }
+        Some(())
+    }
+
     /// Which rows of a column have a key that is in the set; `None` for another type.
     pub(crate) fn holds(&self, column: &ArrayRef) -> Option<BooleanBuffer> {
         let rows = column.len();
@@ -182,7 +212,12 @@ mod tests {
     }
 
     fn held(keys: &[i64], column: ArrayRef) -> Vec<bool> {
-        KeySet::of(keys, &memory(1 << 30)).expect("a set").holds(&column).expect("integers").iter().collect()
+        let set = KeySet::of(keys, &memory(1 << 30)).expect("a set");
+        let held: Vec<bool> = set.holds(&column).expect("integers").iter().collect();
+        let mut rows: Vec<u32> = (0..column.len() as u32).collect();
+        set.retain(&column, &mut rows).expect("integers");
+        assert!((0..column.len()).all(|row| held[row] == rows.contains(&(row as u32))), "{held:?} {rows:?}");
+        held
     }
 
     #[test]

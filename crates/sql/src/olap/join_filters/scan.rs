@@ -24,13 +24,27 @@ impl ScanFilter {
         ScanFilter { column, keys, useless: 0 }
     }
 
+    /// Keeps of a list of rows of a batch those that are asked for; `None`, and all of them, where nothing is or it would not help.
+    pub(crate) fn retain(&mut self, batch: &RecordBatch, rows: &mut Vec<u32>) -> Option<()> {
+        if self.useless >= USELESS_MAX {
+            return None;
+        }
+        let before = rows.len();
+        self.keys.set()?.retain(batch.column(self.column), rows)?;
+        self.note(rows.len(), before);
+        Some(())
+    }
+
+    fn note(&mut self, kept: usize, of: usize) {
+        self.useless = if kept > of / 4 * 3 { self.useless + 1 } else { 0 };
+    }
+
     fn holds(&mut self, batch: &RecordBatch) -> Option<BooleanBuffer> {
         if self.useless >= USELESS_MAX {
             return None;
         }
         let held = self.keys.set()?.holds(batch.column(self.column))?;
-        let is_useless = held.count_set_bits() > batch.num_rows() / 4 * 3;
-        self.useless = if is_useless { self.useless + 1 } else { 0 };
+        self.note(held.count_set_bits(), batch.num_rows());
         Some(held)
     }
 }

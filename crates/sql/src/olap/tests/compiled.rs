@@ -81,7 +81,11 @@ fn row(id: i32, dice: &mut Dice) -> Vec<Value> {
 }
 
 fn fixture() -> (Fixture, Arc<Table>) {
-    let fixture = Fixture::new();
+    with_memory(256 << 20)
+}
+
+fn with_memory(memory_limit_bytes: usize) -> (Fixture, Arc<Table>) {
+    let fixture = Fixture::with_memory(memory_limit_bytes);
     let table = fixture.create(item());
     let mut dice = Dice(7);
     fixture.insert(&table, (0..20_000).map(|id| row(id, &mut dice)).collect());
@@ -177,6 +181,131 @@ fn aggregates_and_conditions_agree() {
             ));
         }
     }
+}
+
+impl Fixture {
+    /// Compares the three ways of a query that has a selection.
+    fn selections_agree(&self, sql: &str) {
+        let expected =
+            self.query_as(sql, CompilerMode::Off).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        for (mode, how) in [(CompilerMode::Always, "compiled"), (CompilerMode::Interpreted, "interpreted")] {
+            let plan = self.explained(sql, mode);
+            let is_there = |line: &str| line.contains("SelectionExec") && line.contains(how);
+            assert!(plan.lines().any(is_there), "{sql}\n{plan}");
+            let found = self.query_as(sql, mode).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+            assert_eq!(found, expected, "{sql}, {mode:?}");
+        }
+        assert!(!self.explained(sql, CompilerMode::Off).contains("SelectionExec"), "{sql}");
+    }
+}
+
+#[test]
+fn selections_agree() {
+    let (fixture, table) = fixture();
+    let deleted = fixture.database.session().run(Isolation::Serializable, |transaction| {
+        (0..20_000).step_by(7).try_for_each(|id| {
+            let mut key = Vec::new();
+            table.index(IndexPosition(0)).encode(&[Value::Integer(id)], &mut key)?;
+            let row = transaction.find(&table, IndexPosition(0), &key, ColumnSet::EMPTY)?;
+            transaction.delete(&table, row.expect("a row for each key"))
+        })
+    });
+    deleted.expect("rows that are there");
+    for condition in [
+        // All rows, none, some.
+        "id >= 0",
+        "day > date '2100-01-01'",
+        "discount BETWEEN 0.05 AND 0.07 AND quantity < 24",
+        "yes",
+        "NOT yes OR price IS NULL",
+        "name IN ('AIR', 'RAIL') AND status = 'O' AND wide > 0",
+        "price < quantity",
+        // With what only the filter above can decide.
+        "count > 3 AND name LIKE 'R%'",
+        "name || flag = 'AIRA' AND quantity <> 3 AND length(name) > 2",
+        "big > 0 AND big % 7 = 3",
+    ] {
+        for columns in ["*", "id", "name, price, wide, flag", "price * 2, length(name)", "1"] {
+            fixture.selections_agree(&format!("SELECT {columns} FROM item WHERE {condition}"));
+        }
+        fixture.selections_agree(&format!("SELECT count(DISTINCT name) FROM item WHERE {condition}"));
+    }
+    // Operators that were planned by what the conditions make sure of.
+    for condition in ["status = 'O'", "status = 'O' AND name LIKE 'R%'", "count = 7 AND status = 'F'"] {
+        for sql in [
+            "SELECT id, row_number() OVER (PARTITION BY status ORDER BY id) FROM item WHERE",
+            "SELECT id, sum(price) OVER (PARTITION BY status, count ORDER BY id) FROM item WHERE",
+            "SELECT status, array_agg(id ORDER BY status, id) FROM item WHERE",
+        ] {
+            let groups = if sql.contains("array_agg") {
+                "GROUP BY status ORDER BY status"
+            } else {
+                "ORDER BY status, count, id"
+            };
+            fixture.selections_agree(&format!("{sql} {condition} {groups}"));
+        }
+    }
+}
+
+#[test]
+fn selections_are_asked_by_joins() {
+    let (fixture, _) = fixture();
+    let definition = TableDefinition::new("part")
+        .column(ColumnDefinition::new("id", DataType::Integer))
+        .column(ColumnDefinition::new("of", DataType::Integer).nullable())
+        .primary_key(&["id"]);
+    let part = fixture.create(definition);
+    let rows = (0..40).map(|id| {
+        vec![Value::Integer(id), if id % 9 == 0 { Value::Null } else { Value::Integer(id * 13 % 50) }]
+    });
+    fixture.insert(&part, rows.collect());
+    // Either leaves fewer rows than the other.
+    for condition in ["id >= 10", "flag = 'A'", "discount = 0.05 AND quantity = 7 AND price > 0", "id < 0"] {
+        for keys in ["part.id < 3", "part.id <> 5", "part.id < 0"] {
+            for on in
+                ["item.count = part.of", "item.id = part.id", "item.id = part.id AND item.count = part.of"]
+            {
+                let sql = format!(
+                    "SELECT item.id, item.price, part.id FROM part JOIN item ON {on} WHERE item.{condition} AND {keys}"
+                );
+                fixture.selections_agree(&sql);
+                let plan = fixture.explained(&sql, CompilerMode::Always);
+                let is_asked = |line: &str| line.contains("SelectionExec") && line.contains("asked by joins");
+                assert!(plan.lines().any(is_asked), "{sql}\n{plan}");
+            }
+        }
+    }
+}
+
+#[test]
+fn many_groups_in_little_memory_agree() {
+    // A group for each row: 20,000 of them, of which the memory holds a part; the rest is spilled.
+    let sql = "SELECT id, count(*), sum(big), min(price) FROM item GROUP BY id";
+    let expected = fixture().0.query_as(sql, CompilerMode::Off).expect("enough memory");
+    assert_eq!(expected.len(), 20_000);
+    let mut answered = 0;
+    for memory in [1, 2, 3, 4, 6].map(|megabytes| megabytes << 20) {
+        let (small, _) = with_memory(memory);
+        assert!(small.explained(sql, CompilerMode::Always).contains("PipelineExec: compiled"));
+        for mode in [CompilerMode::Always, CompilerMode::Interpreted] {
+            match small.query_as(sql, mode) {
+                Ok(found) => {
+                    assert_eq!(found, expected, "{mode:?}, {memory} bytes");
+                    answered += 1;
+                }
+                Err(error) => assert_eq!(error.state(), SqlState::OutOfMemory, "{mode:?}, {memory} bytes"),
+            }
+        }
+    }
+    assert!(answered >= 4, "only {answered} of 10 were answered");
+    // Not even a few thousand groups.
+    let (smaller, _) = with_memory(64 << 10);
+    let error = smaller.query_as(sql, CompilerMode::Always).expect_err("too little");
+    assert_eq!(error.state(), SqlState::OutOfMemory);
+    assert_eq!(
+        smaller.query_as("SELECT count(*) FROM item", CompilerMode::Always),
+        Ok(vec!["[BigInt(20000)]".to_owned()])
+    );
 }
 
 #[test]

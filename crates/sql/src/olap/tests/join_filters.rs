@@ -4,7 +4,8 @@ use super::Fixture;
 use crate::compiler_mode::CompilerMode;
 use ankerdb_engine::{ColumnDefinition, DataType, TableDefinition, Value};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::physical_plan::displayable;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use std::sync::Arc;
 
 const LINES: i32 = 30_000;
 const PARTS: i32 = 1_000;
@@ -46,15 +47,18 @@ fn fixture() -> Fixture {
 }
 
 impl Fixture {
-    /// Sorted rows, and how many rows the scans of `line` have given.
+    /// Sorted rows, and how many rows the scans of `line`, or selections above them, have given.
     fn rows_and_lines(&self, sql: &str, compiler: CompilerMode) -> (Vec<String>, usize) {
         let (rows, operators) = self.rows_and_operators(sql, compiler);
         let mut lines = 0;
         let counted = operators.apply(|node| {
-            if format!("{node:?}") == "ScanExec(line)" {
+            let is_line = |node: &Arc<dyn ExecutionPlan>| format!("{node:?}") == "ScanExec(line)";
+            // A selection is asked in place of the scan below it.
+            let is_selection = node.name() == "SelectionExec" && node.children().into_iter().any(is_line);
+            if is_line(node) || is_selection {
                 lines += node.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or_default();
             }
-            Ok(TreeNodeRecursion::Continue)
+            Ok(if is_selection { TreeNodeRecursion::Jump } else { TreeNodeRecursion::Continue })
         });
         counted.expect("a plan");
         (rows, lines)

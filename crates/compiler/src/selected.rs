@@ -1,0 +1,29 @@
+//! The numbers of the rows of a batch that a pipeline keeps.
+
+/// Places for the numbers of kept rows, in the order of the rows.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct SelectedRows {
+    pub(crate) places: Vec<u32>,
+    /// How many of them are used.
+    pub(crate) count: usize,
+}
+
+impl SelectedRows {
+    /// None of so many rows.
+    pub(crate) fn begin(&mut self, rows: usize) {
+        self.count = 0;
+        if self.places.len() < rows {
+            self.places.resize(rows, 0);
+        }
+    }
+
+    /// One row more.
+    pub(crate) fn push(&mut self, row: usize) {
+        self.places[self.count] = row as u32;
+        self.count += 1;
+    }
+
+    pub(crate) fn rows(&self) -> &[u32] {
+        &self.places[..self.count]
+    }
+}
