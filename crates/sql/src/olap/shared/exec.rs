@@ -16,9 +16,6 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes that are kept of one partition; where there are more, each part of the plan computes its own.
-const BYTES_MAX: usize = 64 << 20;
-
 /// The rows of one partition.
 struct KeptRows {
     batches: Vec<RecordBatch>,
@@ -32,13 +29,15 @@ type Kept = std::result::Result<Option<Arc<KeptRows>>, Arc<DataFusionError>>;
 pub(super) struct SharedRows {
     /// What computes them, all partitions of it: the part at the place that was asked first.
     source: OnceLock<Arc<dyn ExecutionPlan>>,
+    /// Bytes that are kept of one partition; where there are more, each part of the plan computes its own.
+    bytes_max: usize,
     partitions: Vec<OnceLock<Shared<BoxFuture<'static, Kept>>>>,
 }
 
 impl SharedRows {
-    pub(super) fn new(partitions: usize) -> Arc<SharedRows> {
+    pub(super) fn new(partitions: usize, bytes_max: usize) -> Arc<SharedRows> {
         let partitions = (0..partitions).map(|_| OnceLock::new()).collect();
-        Arc::new(SharedRows { source: OnceLock::new(), partitions })
+        Arc::new(SharedRows { source: OnceLock::new(), bytes_max, partitions })
     }
 }
 
@@ -132,7 +131,9 @@ impl ExecutionPlan for SharedExec {
             let source = rows.source.get_or_init(|| input.clone());
             let shared = rows.partitions.get(partition).map(|place| {
                 place
-                    .get_or_init(|| kept(source.clone(), partition, context.clone()).boxed().shared())
+                    .get_or_init(|| {
+                        kept(source.clone(), partition, rows.bytes_max, context.clone()).boxed().shared()
+                    })
                     .clone()
             });
             let kept = match shared {
@@ -150,14 +151,19 @@ impl ExecutionPlan for SharedExec {
 }
 
 /// All rows of a partition, if they and the memory allow it.
-async fn kept(input: Arc<dyn ExecutionPlan>, partition: usize, context: Arc<TaskContext>) -> Kept {
+async fn kept(
+    input: Arc<dyn ExecutionPlan>,
+    partition: usize,
+    bytes_max: usize,
+    context: Arc<TaskContext>,
+) -> Kept {
     let reserved = MemoryConsumer::new("SharedExec").register(context.memory_pool());
     let mut batches = Vec::new();
     let mut stream = input.execute(partition, context)?;
     while let Some(batch) = stream.next().await {
         let batch = batch?;
         let bytes = batch.get_array_memory_size();
-        if reserved.size() + bytes > BYTES_MAX || reserved.try_grow(bytes).is_err() {
+        if reserved.size() + bytes > bytes_max || reserved.try_grow(bytes).is_err() {
             return Ok(None);
         }
         batches.push(batch);

@@ -37,7 +37,7 @@ pub(super) fn with_shared(
         match met.iter_mut().find(|(known, _)| is_same(known, node)) {
             Some((_, rows)) => {
                 let partitions = node.properties().partitioning.partition_count();
-                rows.get_or_insert_with(|| SharedRows::new(partitions));
+                rows.get_or_insert_with(|| SharedRows::new(partitions, bytes_max(mode)));
                 // What is below is the same, too.
                 Ok(TreeNodeRecursion::Jump)
             }
@@ -49,6 +49,11 @@ pub(super) fn with_shared(
     })?;
     met.retain(|(_, rows)| rows.is_some());
     if met.is_empty() { Ok(plan) } else { replaced(&plan, &met, mode) }
+}
+
+/// Bytes that are kept of a partition. For tests, a few are many.
+fn bytes_max(mode: CompilerMode) -> usize {
+    if mode.rows_min() == 0 { 128 << 10 } else { 64 << 20 }
 }
 
 /// Whether an operator gives whole groups of many rows.

@@ -42,11 +42,7 @@ impl Fixture {
 
     /// `line`: `rows` order lines, spread over 10 districts, amounts 0.00, 0.01, 0.02 ...
     fn with_lines(rows: i32) -> Fixture {
-        Fixture::with_lines_and_memory(rows, 256 << 20)
-    }
-
-    fn with_lines_and_memory(rows: i32, memory_limit_bytes: usize) -> Fixture {
-        let fixture = Fixture::with_memory(memory_limit_bytes);
+        let fixture = Fixture::new();
         let line = fixture.create(
             TableDefinition::new("line")
                 .column(ColumnDefinition::new("id", DataType::Integer))
