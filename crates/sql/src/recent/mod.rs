@@ -54,6 +54,8 @@ pub(crate) struct Recent {
     is_wanted: bool,
     /// Counts what was asked for, to tell what has not been for long.
     clock: u64,
+    /// Of the catalog that they were planned for.
+    version: u64,
 }
 
 /// The statements of one outline.
@@ -159,6 +161,14 @@ impl Recent {
         }
         self.next_seen = (self.next_seen + 1) % SEEN_MAX;
         false
+    }
+
+    /// From now on the catalog is of this version. Plans for another one are never good again, and would keep tables that were dropped.
+    pub(crate) fn enter(&mut self, version: u64) {
+        if self.version != version {
+            self.clear();
+            self.version = version;
+        }
     }
 
     /// What comes next was not looked for.

@@ -276,6 +276,7 @@ impl SqlSession {
             self.begin_time();
         }
         self.settings.clocks.enter();
+        self.recent.enter(self.runner.catalog_version());
         self.publisher.begin(prepared.text());
         let due = self.runner.interrupt().check();
         let outcome = due.and_then(|()| run(self));

@@ -28,6 +28,7 @@ impl SqlSession {
         sql: &str,
         declared: Option<&[Option<DataType>]>,
     ) -> Option<(Arc<Prepared>, Vec<Value>)> {
+        self.recent.enter(self.runner.catalog_version());
         self.recent.skip();
         // What would fail goes the usual way, which tells why; a transaction with definitions of its own has a catalog of its own.
         let is_usual = self.block.failed || self.runner.definitions.is_some();

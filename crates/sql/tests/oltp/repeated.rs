@@ -223,3 +223,23 @@ fn analytical_queries_are_found_again_for_the_same_text() {
         }
     }
 }
+
+#[test]
+fn a_dropped_table_is_not_kept_by_a_plan() {
+    let mut client = Client::new();
+    client.setup(&[TABLE, "insert into t values (1, 1, 'a', 1, '2024-01-01')"]);
+    let database = client.0.engine().database().clone();
+    let table = std::sync::Arc::downgrade(&database.catalog().table("t").expect("a table"));
+    for sql in ["select sum(n) from t", "select n from t where id = 1"] {
+        while ask(&mut client, sql).is_none() {}
+    }
+    client.setup(&["drop table t"]);
+    assert_eq!(ask(&mut client, "select 1 where false"), None);
+    let gone = || {
+        (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            table.upgrade().is_none()
+        })
+    };
+    assert!(gone(), "somebody still holds the table");
+}
