@@ -7,7 +7,7 @@
 use super::super::error::external;
 use super::cache::BatchCode;
 use super::lower::{Lowered, StatePart};
-use super::slices::slice;
+use super::slices::pipeline_batch;
 use crate::compiler_mode::CompilerMode;
 use ankerdb_compiler::{
     Datum, Fault, PipelineBatch, PipelineGroups, PipelineParts, PipelineRunner, ValueKind,
@@ -235,12 +235,7 @@ impl PipelineStream {
     /// Adds a batch.
     fn add(&mut self, read: &RecordBatch) -> Result<()> {
         let lowered = self.lowered.clone();
-        let slices: Option<Vec<_>> =
-            lowered.columns.iter().map(|&column| slice(read.column(column))).collect();
-        let batch = slices.and_then(|slices| PipelineBatch::new(&lowered.pipeline, slices, read.num_rows()));
-        let Some(batch) = batch else {
-            return internal_err!("a batch of other columns than the pipeline's");
-        };
+        let batch = pipeline_batch(&lowered.pipeline, &lowered.columns, read)?;
         self.rows += read.num_rows();
         if let Some(parted) = &mut self.parted
             && parted.add(&mut self.runner, &batch).map_err(failed)?

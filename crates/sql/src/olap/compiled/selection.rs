@@ -15,9 +15,9 @@ use super::NO_NULLS;
 use super::cache::{self, BatchCode};
 use super::exec::failed;
 use super::lower::{LoweredCondition, lower_condition};
-use super::slices::slice;
+use super::slices::pipeline_batch;
 use crate::compiler_mode::CompilerMode;
-use ankerdb_compiler::{Pipeline, PipelineBatch, PipelineRunner};
+use ankerdb_compiler::{Pipeline, PipelineRunner};
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -263,12 +263,7 @@ struct RowSelector {
 impl RowSelector {
     fn rows(&mut self, read: &RecordBatch) -> Result<Vec<u32>> {
         let pipeline = &self.condition.pipeline;
-        let slices: Option<Vec<_>> =
-            self.condition.columns.iter().map(|&column| slice(read.column(column))).collect();
-        let batch = slices.and_then(|slices| PipelineBatch::new(pipeline, slices, read.num_rows()));
-        let Some(batch) = batch else {
-            return internal_err!("a batch of other columns than the pipeline's");
-        };
+        let batch = pipeline_batch(pipeline, &self.condition.columns, read)?;
         let all = read.num_rows();
         if !self.asks_first {
             let code = self.code.of(pipeline, batch.nulls());

@@ -1,13 +1,28 @@
 //! Arrow's arrays as a pipeline's columns, without copying.
 
-use ankerdb_compiler::ColumnSlice;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use ankerdb_compiler::{ColumnSlice, Pipeline, PipelineBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{
     DataType, Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Int32Type, Int64Type,
 };
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+
+/// These columns of a batch as what the pipeline reads.
+pub(super) fn pipeline_batch<'a>(
+    pipeline: &Pipeline,
+    columns: &[usize],
+    read: &'a RecordBatch,
+) -> Result<PipelineBatch<'a>> {
+    let slices: Option<Vec<_>> = columns.iter().map(|&column| slice(read.column(column))).collect();
+    match slices.and_then(|slices| PipelineBatch::new(pipeline, slices, read.num_rows())) {
+        Some(batch) => Ok(batch),
+        None => internal_err!("a batch of other columns than the pipeline's"),
+    }
+}
 
 /// The memory of an array; `None` for a type that no pipeline reads.
-pub(super) fn slice(array: &ArrayRef) -> Option<ColumnSlice<'_>> {
+fn slice(array: &ArrayRef) -> Option<ColumnSlice<'_>> {
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
     let validity = nulls.map(|nulls| (nulls.validity(), nulls.offset()));
     let whole = |values| Some(ColumnSlice { values, first_bit: 0, validity });
