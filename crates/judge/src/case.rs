@@ -18,12 +18,14 @@ pub enum Way {
     Extended,
     /// Extended protocol, constants as parameters.
     Parameters,
+    /// Like that, by a statement that has run before with the same parameters and then with NULLs, so that its plan is used again.
+    Again,
     /// As a subquery, which the OLTP path never runs.
     Olap,
 }
 
 /// The ways of a query.
-pub const WAYS: [Way; 4] = [Way::Simple, Way::Extended, Way::Parameters, Way::Olap];
+pub const WAYS: [Way; 5] = [Way::Simple, Way::Extended, Way::Parameters, Way::Again, Way::Olap];
 
 impl Way {
     /// As it is written in the list of differences.
@@ -32,6 +34,7 @@ impl Way {
             Way::Simple => "simple",
             Way::Extended => "extended",
             Way::Parameters => "parameters",
+            Way::Again => "again",
             Way::Olap => "olap",
         }
     }
@@ -310,7 +313,7 @@ impl Judge {
         };
         client.simple(begin)?;
         let answer = match way {
-            Way::Parameters => {
+            Way::Parameters | Way::Again => {
                 let (sql, parameters) = tree.parameterized();
                 client.extended(&sql, &parameters)?
             }
@@ -330,6 +333,12 @@ impl Judge {
             Way::Parameters => {
                 let (sql, parameters) = tree.parameterized();
                 (self.left.extended(&sql, &parameters)?, self.right.extended(&sql, &parameters)?)
+            }
+            Way::Again => {
+                let (sql, parameters) = tree.parameterized();
+                let nulls = vec![None; parameters.len()];
+                let runs = [&parameters, &nulls, &parameters];
+                (self.left.extended(&sql, &parameters)?, self.right.extended_again(&sql, &runs)?)
             }
         };
         if let Some(code) = &left.error {

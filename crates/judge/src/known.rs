@@ -7,7 +7,7 @@
 //! aspect: rows tags            one or several, as in `Aspect::word`
 //! postgres: 22012              for errors: SQLSTATE, or `ok`; `*` stands for anything, `!` for not
 //! ankerdb: ok
-//! way: olap                    simple, extended, parameters, olap; left out: any
+//! way: olap                    simple, extended, parameters (also: again), olap; left out: any
 //! statement: *sum(* | *avg(*   the statement in lower case, blanks made one, patterns parted by ` | `
 //! confirmed: smaller           the other server fails with that code on a smaller form of the statement
 //! file: name.slt               instead of all these: this whole file
@@ -171,7 +171,9 @@ impl KnownDifference {
             None => pattern.is_empty() || glob(pattern, side),
         };
         self.aspect.split_whitespace().any(|word| word == aspect.word())
-            && self.way.as_deref().is_none_or(|way| way == finding.way.word())
+            && self.way.as_deref().is_none_or(|way| {
+                way == finding.way.word() || way == "parameters" && finding.way == Way::Again
+            })
             && side(&self.postgres, postgres)
             && side(&self.ankerdb, ankerdb)
             && self.statements.iter().any(|pattern| glob(pattern, sql))

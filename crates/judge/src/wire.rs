@@ -150,6 +150,26 @@ impl ServerConnection {
         self.answer()
     }
 
+    /// The extended protocol: one statement that is run with each of these parameters in text format. What it answers to the last.
+    ///
+    /// # Errors
+    /// Those of [`ServerConnection::simple`].
+    pub fn extended_again(&mut self, sql: &str, runs: &[&Vec<Option<String>>]) -> io::Result<Answer> {
+        let sync = message(b'S', &[]);
+        self.send(&[parse(sql), sync.clone()].concat())?;
+        let mut answer = self.answer()?;
+        if answer.error.is_some() {
+            return Ok(answer);
+        }
+        for parameters in runs {
+            let describe = message(b'D', b"P\0");
+            let execute = message(b'E', &[0, 0, 0, 0, 0]);
+            self.send(&[bind(parameters), describe, execute, sync.clone()].concat())?;
+            answer = self.answer()?;
+        }
+        Ok(answer)
+    }
+
     /// A statement that is followed by COPY data.
     ///
     /// # Errors

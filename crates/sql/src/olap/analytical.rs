@@ -4,7 +4,7 @@ use super::Telling;
 use super::function::is_postgres;
 use super::planner::TableSources;
 use super::scan::table_schema;
-use super::{OlapEngine, OlapPlan, fitted, materialize, physical_plan};
+use super::{OlapEngine, OlapPlan, materialize};
 use crate::CancelHandle;
 use crate::compiler_mode::CompilerMode;
 use ankerdb_engine::{ReadView, Result, SqlState};
@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 use super::error::from_datafusion;
 use ankerdb_engine::Error;
 
-/// An analytical query that can be run again and again. Each run makes a physical plan of its own.
+/// An analytical query that can be run again and again. From the third time on a run has the physical plan of an earlier one, where
+/// that still suits the data.
 pub struct AnalyticalQuery {
     engine: OlapEngine,
     plan: Arc<OlapPlan>,
@@ -36,12 +37,11 @@ impl AnalyticalQuery {
     /// # Errors
     /// The query's; 53200 if there is no memory.
     pub fn run(&self, view: &ReadView) -> Result<Vec<RecordBatch>> {
-        let logical = self.engine.instantiate(&self.plan, &[], None, view)?;
-        let (state, tasks) = (self.engine.state.clone(), self.engine.tasks.clone());
+        let (engine, plan, read) = (self.engine.clone(), self.plan.clone(), view.clone());
         let batches = self.engine.wait(async move {
-            let physical = physical_plan(&state, &logical).await?;
-            let physical = fitted(physical, CompilerMode::default())?;
-            collect(physical, tasks).await.map_err(from_datafusion)
+            let logical = || engine.instantiate(&plan, &[], None, &read);
+            let operators = engine.operators(&plan, (&read, &[]), CompilerMode::default(), logical).await?;
+            collect(operators.plan, engine.tasks.clone()).await.map_err(from_datafusion)
         })?;
         view.check().map(|()| batches)
     }

@@ -55,7 +55,7 @@ impl PhysicalOptimizerRule for SortAboveUnions {
 
 /// Passes batches on, without what is known of their order.
 #[derive(Debug)]
-struct Unordered {
+pub(super) struct Unordered {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }

@@ -43,6 +43,7 @@ mod finite_sums;
 mod forked;
 mod framed;
 mod function;
+mod generic;
 mod guessed_bounds;
 mod hypothetical;
 mod interval_aggregate;
@@ -82,6 +83,7 @@ mod quantified;
 mod quantified_subquery;
 mod read_twice;
 mod recomputed;
+mod reused;
 mod row_free;
 mod same_names;
 mod scan;
@@ -146,8 +148,10 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use error::{from_datafusion, from_optimizer};
 use futures::StreamExt;
+use generic::ParameterCells;
 use memory::LimitedPool;
 use planner::{CatalogSources, TableSources};
+use reused::{Operators, ReusedPlan, Run};
 use scan::TableHandle;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -277,6 +281,8 @@ pub(crate) struct OlapPlan {
     reads_system: bool,
     /// The time zone that it was planned for.
     clocks: Clocks,
+    /// Its operators, once it has run.
+    reused: ReusedPlan,
 }
 
 impl OlapPlan {
@@ -298,6 +304,16 @@ impl OlapPlan {
     /// Whether planning it again would give the same, as long as the catalog, the path and the clocks are the same.
     pub(crate) fn is_repeatable(&self) -> bool {
         !(self.calls_session || self.counts || self.shows_session || self.reads_system)
+    }
+
+    /// Whether a run needs nothing but a view and parameters, so that its operators may do for another.
+    fn is_reusable(&self) -> bool {
+        self.is_repeatable() && !self.uses_clock && !self.asks_run
+    }
+
+    /// 55000 if a materialized view that it reads has no rows yet.
+    fn check_populated(&self) -> Result<()> {
+        self.tables.iter().try_for_each(|(table, _)| check_populated(table))
     }
 
     /// The columns of the result.
@@ -404,6 +420,7 @@ impl OlapEngine {
                 .map_err(from_datafusion)?,
             reads_system: reads_system(&optimized, |_| true).map_err(from_datafusion)?,
             clocks: Clocks::current(),
+            reused: ReusedPlan::default(),
             bound,
             optimized,
             parameters,
@@ -418,7 +435,7 @@ impl OlapEngine {
         now: Option<i64>,
         view: &ReadView,
     ) -> Result<LogicalPlan> {
-        plan.tables.iter().try_for_each(|(table, _)| check_populated(table))?;
+        plan.check_populated()?;
         let optimized = self.optimized(plan, parameters, now)?;
         bind_view(optimized, view, view).map_err(from_datafusion)
     }
@@ -443,6 +460,69 @@ impl OlapEngine {
             state.execution_props_mut().query_execution_start_time = Some(began);
         }
         state
+    }
+
+    /// The operators of one run, fitted to it: those of an earlier run, or new ones of the logical plan.
+    async fn operators(
+        &self,
+        plan: &OlapPlan,
+        (view, parameters): (&ReadView, &[Value]),
+        compiler: CompilerMode,
+        logical: impl FnOnce() -> Result<LogicalPlan>,
+    ) -> Result<Operators> {
+        let mut operators = None;
+        // Columns that are snapshotted as a whole are, before scans are made.
+        if plan.is_reusable() && self.named_columns(plan).is_empty() {
+            plan.check_populated()?;
+            let values = &parameter::scalars(parameters, &plan.parameters)?;
+            let run = Run { view, values, is_eager: compiler.rows_min() == 0 };
+            operators = plan.reused.operators(&run)?;
+            if operators.is_none() && plan.reused.is_wanted(&run) {
+                operators = self.lasting(plan, &run, compiler).await?;
+            }
+        }
+        let Operators { plan, lent } = match operators {
+            Some(operators) => operators,
+            None => {
+                let plan = physical_plan(self.planning_state(compiler), &logical()?).await?;
+                Operators { plan, lent: None }
+            }
+        };
+        Ok(Operators { plan: fitted(plan, compiler)?, lent })
+    }
+
+    /// New operators that later runs may use, too. `None` if they are better made for this run alone.
+    async fn lasting(
+        &self,
+        plan: &OlapPlan,
+        run: &Run<'_>,
+        compiler: CompilerMode,
+    ) -> Result<Option<Operators>> {
+        let (cells, logical) = match plan.parameters.is_empty() {
+            true => (None, Some(plan.optimized.clone())),
+            false => {
+                let cells = Arc::new(ParameterCells::new(run.values.to_vec()));
+                let rows =
+                    plan.tables.iter().map(|(table, _)| run.view.statistics(table).rows).sum::<usize>();
+                // For tests, code is made with the values in it.
+                let is_worth_while = rows < generic::ROWS_MAX && !run.is_eager;
+                let generic = if is_worth_while { generic::generic(&plan.optimized, &cells)? } else { None };
+                (Some(cells), generic)
+            }
+        };
+        let Some(logical) = logical else {
+            plan.reused.give_up();
+            return Ok(None);
+        };
+        let logical = bind_view(logical, run.view, run.view).map_err(from_datafusion)?;
+        match physical_plan(self.planning_state(compiler), &logical).await {
+            Ok(new) => plan.reused.keep(new, cells, run).map(Some),
+            // What is wrong is said of the plan with the values in it.
+            Err(_) => {
+                plan.reused.give_up();
+                Ok(None)
+            }
+        }
     }
 
     /// What makes physical plans: for tests, it also does for few rows what else is worth while for many.
@@ -518,16 +598,19 @@ impl OlapEngine {
         let end = RunEnd::default();
         let seen = end.clone();
         let start = async move {
-            let logical =
-                fold::interruptible(seen.interrupt(), || engine.instantiate(&plan, &parameters, now, &view))?;
-            let logical = match plan.asks_run {
-                true => computed::of_run(logical, &seen, sequences).map_err(from_datafusion)?,
-                false => logical,
+            let logical = || {
+                let instance = || engine.instantiate(&plan, &parameters, now, &view);
+                let logical = fold::interruptible(seen.interrupt(), instance)?;
+                let logical = match plan.asks_run {
+                    true => computed::of_run(logical, &seen, sequences).map_err(from_datafusion)?,
+                    false => logical,
+                };
+                step::bind(logical, &steps).map_err(from_datafusion)
             };
-            let logical = step::bind(logical, &steps).map_err(from_datafusion)?;
+            let operators = engine.operators(&plan, (&view, &parameters), compiler, logical).await?;
             let named = engine.named_columns(&plan);
             materialize(named, &view)?;
-            let rows = start(&engine, &logical, &seen, compiler, probe).await?;
+            let rows = start(&engine, operators, &seen, probe)?;
             Ok(if named.is_empty() { rows } else { checked(rows, view) })
         };
         self.threads.rows(output, start, lasting, cancel, end)
@@ -589,6 +672,8 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     // GROUP BY with ORDER BY max(...) LIMIT n would keep the n best groups in a heap whose code panics on what it does
     // not expect, in place of an error; sorting all groups costs little beside reading the rows.
     options.optimizer.enable_topk_aggregation = false;
+    // The least value so far would filter what is read, but scans take no such filters.
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
     if !may_spill {
         let disabled = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
@@ -634,22 +719,23 @@ fn fitted(physical: Arc<dyn ExecutionPlan>, compiler: CompilerMode) -> Result<Ar
     filtered.and_then(|plan| compiled::with_pipelines(plan, compiler)).map_err(from_datafusion)
 }
 
-async fn start(
+fn start(
     engine: &OlapEngine,
-    logical: &LogicalPlan,
+    Operators { plan, lent }: Operators,
     end: &RunEnd,
-    compiler: CompilerMode,
     probe: Option<Arc<Probe>>,
 ) -> Result<SendableRecordBatchStream> {
-    let physical = physical_plan(engine.planning_state(compiler), logical).await?;
-    let physical = fitted(physical, compiler)?;
-    let physical = cooperate::interruptible(physical, end).map_err(from_datafusion)?;
+    let physical = cooperate::interruptible(plan, end).map_err(from_datafusion)?;
     let physical = sets::interruptible(physical, end).map_err(from_datafusion)?;
     if let Some(probe) = probe {
         // A query runs once for a probe.
         let _ = probe.operators.set(physical.clone());
     }
-    execute_stream(physical, engine.tasks.clone()).map_err(from_datafusion)
+    let rows = execute_stream(physical, engine.tasks.clone()).map_err(from_datafusion)?;
+    Ok(match lent {
+        Some(lent) => lent.with(rows),
+        None => rows,
+    })
 }
 
 /// These rows, followed by an error if the view has lost the memory they were made of.

@@ -12,6 +12,7 @@ use crate::visit::visit_expressions;
 use ankerdb_engine::{DataType, Error, SqlState, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::ParamValues;
+use datafusion::common::ScalarValue;
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -145,26 +146,21 @@ pub(crate) fn fill(
     if types.is_empty() {
         return Ok(plan);
     }
+    let literals = scalars(values, types)?.into_iter().map(ScalarAndMetadata::from).collect();
+    plan.replace_params_with_values(&ParamValues::List(literals)).map_err(from_datafusion)
+}
+
+/// Parameters' values as constants of their types.
+pub(crate) fn scalars(values: &[Value], types: &[DataType]) -> ankerdb_engine::Result<Vec<ScalarValue>> {
     if values.len() < types.len() {
         let message =
             format!("bind message supplies {} parameters, but {} are needed", values.len(), types.len());
         return Err(Error::new(SqlState::ProtocolViolation, message));
     }
-    let literals = values
-        .iter()
-        .zip(types)
-        .map(|(value, &data_type)| {
-            let number;
-            let value = match data_type {
-                // What meets a numeric of any length was planned for one.
-                DataType::Number => {
-                    number = ankerdb_value::cast(value.clone(), data_type)?;
-                    &number
-                }
-                _ => value,
-            };
-            Ok(ScalarAndMetadata::from(scalar(value, Some(data_type))?))
-        })
-        .collect::<ankerdb_engine::Result<Vec<_>>>()?;
-    plan.replace_params_with_values(&ParamValues::List(literals)).map_err(from_datafusion)
+    let value_of = |(value, &data_type): (&Value, &DataType)| match data_type {
+        // What meets a numeric of any length was planned for one.
+        DataType::Number => scalar(&ankerdb_value::cast(value.clone(), data_type)?, Some(data_type)),
+        _ => scalar(value, Some(data_type)),
+    };
+    values.iter().zip(types).map(value_of).collect()
 }

@@ -13,14 +13,15 @@
 //! (`docs/design/joined-writes.md`).
 //!
 //! Invariant: a part is read by exactly one partition, once. A scan therefore must not be executed twice;
-//! `reset_state` gives a fresh one where DataFusion repeats a plan (recursive queries).
+//! `reset_state` gives a fresh one where DataFusion repeats a plan (recursive queries). A plan that is kept for later runs has
+//! [`KeptScan`]s, which know what is read and hold no view of it.
 
 use super::arrow::{column_type, identified_batch, narrow_type, wide_batch, wide_type};
 use super::error::external;
 use super::join_filters::{self, JoinKeys, ScanFilter};
 use super::target::ROW_IDENTITY;
 use super::value::{bound, with_type};
-use ankerdb_engine::{ColumnDefinition, DataType, ReadView, Table};
+use ankerdb_engine::{ColumnDefinition, DataType, ROWS_PER_BLOCK, ReadView, Table};
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
@@ -204,23 +205,48 @@ struct Progress {
     next: AtomicUsize,
 }
 
-/// Reads a table's blocks as batches.
-pub(crate) struct ScanExec {
+/// What is read of a table, whatever its rows are.
+#[derive(Clone)]
+struct Shape {
     table: Arc<Table>,
-    view: ReadView,
     /// Positions in the table of the columns that are read; that behind the last is the rows' identity.
     columns: Arc<[usize]>,
     /// The types of those columns.
     types: Arc<[DataType]>,
-    /// When the plan was made.
-    parts: usize,
-    progress: Arc<Progress>,
     /// Rows after which a partition may stop.
     limit: Option<usize>,
+    /// Partitions at most.
+    threads: usize,
+    properties: Arc<PlanProperties>,
+    /// When the plan was made.
+    statistics: Arc<Statistics>,
+}
+
+impl Shape {
+    fn partitions(&self) -> usize {
+        self.properties.output_partitioning().partition_count()
+    }
+
+    /// How many rows the table had when the plan was made, about; 0 if nobody knows.
+    fn row_count(&self) -> usize {
+        self.statistics.num_rows.get_value().copied().unwrap_or_default()
+    }
+}
+
+/// How many partitions read so many parts.
+fn partitions(threads: usize, parts: usize) -> usize {
+    threads.min(parts).max(1)
+}
+
+/// Reads a table's blocks as batches.
+pub(crate) struct ScanExec {
+    shape: Arc<Shape>,
+    view: ReadView,
+    /// When the view was bound.
+    parts: usize,
+    progress: Arc<Progress>,
     /// Output columns whose values are asked for by joins above.
     asked: Vec<(usize, Arc<JoinKeys>)>,
-    properties: Arc<PlanProperties>,
-    statistics: Arc<Statistics>,
     /// What its partitions count.
     metrics: ExecutionPlanMetricsSet,
 }
@@ -235,34 +261,41 @@ impl ScanExec {
         let chosen: Vec<_> = columns.iter().map(|&column| source.schema.fields()[column].clone()).collect();
         let schema = Arc::new(Schema::new(chosen));
         let parts = view.parts(&table);
-        let partitions = threads.min(parts).max(1);
         let statistics = Arc::new(statistics(&source.planned, &table, &columns, &types));
+        let properties = properties(schema, partitions(threads, parts));
+        let columns = columns.into();
+        let shape = Shape { table, columns, types, limit, threads, properties, statistics };
+        ScanExec::of(Arc::new(shape), view, parts)
+    }
+
+    /// With nothing read yet and asked for nothing.
+    fn of(shape: Arc<Shape>, view: ReadView, parts: usize) -> ScanExec {
         ScanExec {
-            columns: columns.into(),
-            types,
+            shape,
+            view,
             parts,
             progress: Arc::default(),
-            limit,
             asked: Vec::new(),
-            properties: properties(schema, partitions),
-            statistics,
             metrics: ExecutionPlanMetricsSet::new(),
-            table,
-            view,
         }
+    }
+
+    /// What reads the same of later views.
+    pub(super) fn kept(&self) -> KeptScan {
+        KeptScan(self.shape.clone())
     }
 
     /// This scan, with nothing read yet and these output columns in their stored form.
     pub(crate) fn narrowed(&self, narrow: &[usize]) -> ScanExec {
         let schema = self.with_narrow(|position| narrow.contains(&position));
-        let partitions = self.properties.output_partitioning().partition_count();
-        ScanExec { properties: properties(schema, partitions), ..self.fresh() }
+        let properties = properties(schema, self.shape.partitions());
+        ScanExec { shape: Arc::new(Shape { properties, ..self.shape.as_ref().clone() }), ..self.fresh() }
     }
 
     /// The schema with some output columns in their stored form.
     fn with_narrow(&self, is_narrow: impl Fn(usize) -> bool) -> SchemaRef {
         let field = |(position, field): (usize, &Arc<Field>)| match is_narrow(position) {
-            true => Arc::new(field.as_ref().clone().with_data_type(narrow_type(self.types[position]))),
+            true => Arc::new(field.as_ref().clone().with_data_type(narrow_type(self.shape.types[position]))),
             false => field.clone(),
         };
         Arc::new(Schema::new(self.schema().fields().iter().enumerate().map(field).collect::<Vec<_>>()))
@@ -270,7 +303,7 @@ impl ScanExec {
 
     /// Whether the output column is stored in fewer bytes than plans see.
     pub(crate) fn is_narrowable(&self, column: usize) -> bool {
-        narrow_type(self.types[column]) != column_type(self.types[column])
+        narrow_type(self.shape.types[column]) != column_type(self.shape.types[column])
     }
 
     /// The schema with all columns as plans see them.
@@ -279,18 +312,18 @@ impl ScanExec {
             field.as_ref().clone().with_data_type(column_type(data_type))
         };
         Arc::new(Schema::new(
-            self.schema().fields().iter().zip(self.types.iter()).map(field).collect::<Vec<_>>(),
+            self.schema().fields().iter().zip(self.shape.types.iter()).map(field).collect::<Vec<_>>(),
         ))
     }
 
     /// How many rows the table has, about; 0 if nobody knows.
     pub(crate) fn row_count(&self) -> usize {
-        self.statistics.num_rows.get_value().copied().unwrap_or_default()
+        self.shape.row_count()
     }
 
     /// Whether it may end before it has given all rows.
     pub(crate) fn is_limited(&self) -> bool {
-        self.limit.is_some()
+        self.shape.limit.is_some()
     }
 
     /// This scan, with nothing read yet, without rows whose value of an output column the keys do not have, once these are known.
@@ -307,13 +340,13 @@ impl ScanExec {
 
     /// This scan, with nothing read yet and asked for nothing.
     pub(crate) fn unasked(&self) -> ScanExec {
-        ScanExec { asked: Vec::new(), ..self.fresh() }
+        ScanExec::of(self.shape.clone(), self.view.clone(), self.parts)
     }
 
     /// Whether an index makes sure that no two rows have the same values of these output columns.
     pub(crate) fn is_unique(&self, columns: &[usize]) -> bool {
-        let stored: Vec<usize> = columns.iter().map(|&column| self.columns[column]).collect();
-        self.table.usable_indexes().any(|(_, index)| {
+        let stored: Vec<usize> = columns.iter().map(|&column| self.shape.columns[column]).collect();
+        self.shape.table.usable_indexes().any(|(_, index)| {
             let definition = index.definition();
             let is_covered = definition.columns.iter().all(|column| stored.contains(column));
             definition.unique && definition.derivation.is_none() && is_covered
@@ -322,10 +355,10 @@ impl ScanExec {
 
     /// Whether the other scan reads the same columns of the same rows.
     pub(crate) fn reads_like(&self, other: &ScanExec) -> bool {
-        Arc::ptr_eq(&self.table, &other.table)
+        Arc::ptr_eq(&self.shape.table, &other.shape.table)
             && self.view.timestamp() == other.view.timestamp()
-            && self.columns == other.columns
-            && (self.limit, other.limit) == (None, None)
+            && self.shape.columns == other.shape.columns
+            && (self.shape.limit, other.shape.limit) == (None, None)
             && self.asked.is_empty()
             && other.asked.is_empty()
     }
@@ -340,14 +373,15 @@ impl ScanExec {
     }
 
     fn reader(&self, schema: SchemaRef) -> PartReader {
-        let identity = self.columns.iter().position(|&column| column == self.table.columns().len());
+        let identity =
+            self.shape.columns.iter().position(|&column| column == self.shape.table.columns().len());
         let stored = |position: &usize| Some(*position) != identity;
-        let stored: Vec<usize> = (0..self.columns.len()).filter(stored).collect();
+        let stored: Vec<usize> = (0..self.shape.columns.len()).filter(stored).collect();
         PartReader {
-            table: self.table.clone(),
+            table: self.shape.table.clone(),
             view: self.view.clone(),
-            columns: stored.iter().map(|&position| self.columns[position]).collect(),
-            types: stored.iter().map(|&position| self.types[position]).collect(),
+            columns: stored.iter().map(|&position| self.shape.columns[position]).collect(),
+            types: stored.iter().map(|&position| self.shape.types[position]).collect(),
             identity,
             schema,
         }
@@ -355,12 +389,12 @@ impl ScanExec {
 
     /// How many different values a column has, about; `None` if nobody knows.
     pub(crate) fn distinct(&self, column: usize) -> Option<usize> {
-        self.statistics.column_statistics.get(column)?.distinct_count.get_value().copied()
+        self.shape.statistics.column_statistics.get(column)?.distinct_count.get_value().copied()
     }
 
     /// Words of a text column's short texts, and whether there may be others: of more than 12 bytes.
     pub(crate) fn text_words(&self, column: usize) -> (u8, bool) {
-        match self.types[column] {
+        match self.shape.types[column] {
             DataType::Varchar(1) | DataType::Char(1) => (1, false),
             DataType::Varchar(2..=3) | DataType::Char(2..=3) => (2, false),
             _ => (2, true),
@@ -368,19 +402,7 @@ impl ScanExec {
     }
 
     fn fresh(&self) -> ScanExec {
-        ScanExec {
-            table: self.table.clone(),
-            view: self.view.clone(),
-            columns: self.columns.clone(),
-            types: self.types.clone(),
-            parts: self.parts,
-            progress: Arc::default(),
-            limit: self.limit,
-            asked: self.asked.clone(),
-            properties: self.properties.clone(),
-            statistics: self.statistics.clone(),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
+        ScanExec { asked: self.asked.clone(), ..self.unasked() }
     }
 }
 
@@ -424,7 +446,7 @@ fn statistics(view: &ReadView, table: &Arc<Table>, columns: &[usize], types: &[D
 
 impl fmt::Debug for ScanExec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ScanExec({})", self.table.name())
+        write!(f, "ScanExec({})", self.shape.table.name())
     }
 }
 
@@ -435,7 +457,7 @@ impl DisplayAs for ScanExec {
         write!(
             f,
             "ScanExec: table={}, blocks={}, columns=[{}]",
-            self.table.name(),
+            self.shape.table.name(),
             self.parts,
             names.join(", ")
         )?;
@@ -443,7 +465,7 @@ impl DisplayAs for ScanExec {
             let asked: Vec<&str> = self.asked.iter().map(|(column, _)| names[*column]).collect();
             write!(f, ", asked by joins=[{}]", asked.join(", "))?;
         }
-        match self.limit {
+        match self.shape.limit {
             Some(limit) => write!(f, ", limit={limit}"),
             None => Ok(()),
         }
@@ -456,7 +478,7 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+        &self.shape.properties
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -502,9 +524,9 @@ impl ExecutionPlan for ScanExec {
         let stream = ScanStream {
             reader: self.reader(read),
             schema: self.schema(),
-            parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.table)),
+            parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.shape.table)),
             progress: self.progress.clone(),
-            rows_left: self.limit.unwrap_or(usize::MAX),
+            rows_left: self.shape.limit.unwrap_or(usize::MAX),
             filters: self.asked.iter().map(|(column, keys)| ScanFilter::new(*column, keys.clone())).collect(),
             counted: BaselineMetrics::new(&self.metrics, partition),
         };
@@ -517,21 +539,89 @@ impl ExecutionPlan for ScanExec {
         args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         match args.partition() {
-            None => Ok(self.statistics.clone()),
+            None => Ok(self.shape.statistics.clone()),
             Some(_) => {
-                let partitions = self.properties.output_partitioning().partition_count();
+                let partitions = self.shape.partitions();
                 let share = |value: Precision<usize>| match value {
                     Precision::Exact(value) | Precision::Inexact(value) => {
                         Precision::Inexact(value / partitions)
                     }
                     Precision::Absent => Precision::Absent,
                 };
-                let mut statistics = self.statistics.as_ref().clone();
+                let mut statistics = self.shape.statistics.as_ref().clone();
                 statistics.num_rows = share(statistics.num_rows);
                 statistics.total_byte_size = share(statistics.total_byte_size);
                 Ok(Arc::new(statistics))
             }
         }
+    }
+}
+
+/// A scan in a plan that is kept for later runs: without a view, whose snapshot would hold old versions of rows.
+pub(super) struct KeptScan(Arc<Shape>);
+
+impl KeptScan {
+    /// The scan of this view. `None` if the table has changed so much that another plan may be better: it has more or fewer parts than
+    /// the plan has partitions for, or half or twice the rows.
+    pub(super) fn over(&self, view: &ReadView) -> Option<ScanExec> {
+        let KeptScan(shape) = self;
+        let parts = view.parts(&shape.table);
+        let (planned, now) = (shape.row_count(), view.statistics(&shape.table).rows);
+        let is_similar = planned.max(now) <= 2 * planned.min(now) + ROWS_PER_BLOCK;
+        let is_fit = is_similar && partitions(shape.threads, parts) == shape.partitions();
+        is_fit.then(|| ScanExec::of(shape.clone(), view.clone(), parts))
+    }
+}
+
+impl fmt::Debug for KeptScan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeptScan({})", self.0.table.name())
+    }
+}
+
+impl DisplayAs for KeptScan {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeptScan: table={}", self.0.table.name())
+    }
+}
+
+impl ExecutionPlan for KeptScan {
+    fn name(&self) -> &str {
+        "KeptScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.0.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, _partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        Err(DataFusionError::Internal(format!("{self:?} has no view")))
     }
 }
 

@@ -7,6 +7,7 @@ mod join_filters;
 mod join_order;
 mod layout;
 mod query;
+mod reused;
 mod shared;
 mod single;
 
