@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, Aspect, Difference, RowOrder, differences};
 use crate::query::is_ordered;
-use crate::server::Server;
+use crate::server::{COMPILES_ALL, COMPILES_SOME, Server};
 use crate::tree::Tree;
 use crate::wire::ServerConnection;
 use std::collections::BTreeMap;
@@ -18,7 +18,8 @@ pub enum Way {
     Extended,
     /// Extended protocol, constants as parameters.
     Parameters,
-    /// Like that, by a statement that has run before with the same parameters and then with NULLs, so that its plan is used again.
+    /// Like that, by a statement that has run before with the same parameters and then with NULLs, so that its plan is used again; as
+    /// users have it, without code for the fewest rows.
     Again,
     /// As a subquery, which the OLTP path never runs.
     Olap,
@@ -338,7 +339,10 @@ impl Judge {
                 let (sql, parameters) = tree.parameterized();
                 let nulls = vec![None; parameters.len()];
                 let runs = [&parameters, &nulls, &parameters];
-                (self.left.extended(&sql, &parameters)?, self.right.extended_again(&sql, &runs)?)
+                self.right.simple(COMPILES_SOME)?;
+                let right = self.right.extended_again(&sql, &runs)?;
+                self.right.simple(COMPILES_ALL)?;
+                (self.left.extended(&sql, &parameters)?, right)
             }
         };
         if let Some(code) = &left.error {

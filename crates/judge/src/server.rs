@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// What sessions with AnKerDB begin with.
-const COMPILES_ALL: &str = "SET ankerdb.query_compiler = always";
+pub(crate) const COMPILES_ALL: &str = "SET ankerdb.query_compiler = always";
+/// As it is by itself.
+pub(crate) const COMPILES_SOME: &str = "SET ankerdb.query_compiler = on";
 
 /// All tables of users.
 const TABLES: &str = "SELECT quote_ident(nspname) || '.' || quote_ident(relname) FROM pg_class \

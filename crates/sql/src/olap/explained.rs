@@ -95,7 +95,7 @@ impl OlapEngine {
         let logical = self.instantiate(plan, &nulls, None, &view)?;
         let state = match &self.forks {
             Some(forks) => forks.state().clone(),
-            None => self.planning_state(telling.compiler).clone(),
+            None => self.states.physical(telling.compiler, plan.row_count(&view)).clone(),
         };
         let physical = physical_plan(&state, &logical).await?;
         let physical = match self.forks {

@@ -3,10 +3,9 @@
 //!
 //! Usually parameters are filled in before a plan is optimized, which then knows how many rows a filter keeps. A generic plan reads them from
 //! [`ParameterCells`] when it runs. It is as good only where a value decides nothing but which rows pass: so each parameter has to be an operand
-//! beside a column (`amount > $1 * 2`). Of `$1 IS NULL OR a.id = b.id` the value may leave nothing, or a join. One that stands twice in a filter
-//! is computed by a projection below it, which hides what it is beside.
+//! beside a column (`amount > $1 * 2`). Of `$1 IS NULL OR a.id = b.id` the value may leave nothing, or a join. A projection below a filter
+//! that computes once what stands twice in it would hide what is beside a parameter, so plans are optimized without ([`rules`]).
 
-use ankerdb_engine::Result;
 use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -16,11 +15,12 @@ use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
 };
+use datafusion::optimizer::OptimizerRule;
 use parking_lot::RwLock;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::error::from_datafusion;
+use super::distinct;
 use super::parameter::position;
 
 /// Tables of more rows, all together, are worth a plan for the values.
@@ -51,12 +51,11 @@ impl ParameterCells {
     }
 }
 
-/// The optimized plan with its parameters read from cells. `None` if their values decide more than which rows pass.
-pub(super) fn generic(plan: &LogicalPlan, cells: &Arc<ParameterCells>) -> Result<Option<LogicalPlan>> {
-    match is_generic(plan).map_err(from_datafusion)? {
-        true => reading(plan, cells).map_err(from_datafusion),
-        false => Ok(None),
-    }
+/// The rules by which generic plans are optimized.
+pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let hides =
+        |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == "common_sub_expression_eliminate";
+    distinct::rules().into_iter().filter(|rule| !hides(rule)).collect()
 }
 
 fn is_generic(plan: &LogicalPlan) -> Planned<bool> {
@@ -97,8 +96,12 @@ fn has_parameter(expression: &Expr) -> Planned<bool> {
     expression.exists(|part| Ok(matches!(part, Expr::Placeholder(_))))
 }
 
-/// The plan with calls in place of parameters. `None` if one is told another type than the values have.
-fn reading(plan: &LogicalPlan, cells: &Arc<ParameterCells>) -> Planned<Option<LogicalPlan>> {
+/// The optimized plan with calls in place of parameters. `None` if their values may decide more than which rows pass, or one was planned
+/// with another type than its value has.
+pub(super) fn reading(plan: &LogicalPlan, cells: &Arc<ParameterCells>) -> Planned<Option<LogicalPlan>> {
+    if !is_generic(plan)? {
+        return Ok(None);
+    }
     let mut is_told_alike = true;
     let read = plan.clone().transform_up_with_subqueries(|node| {
         node.map_expressions(|expression| {

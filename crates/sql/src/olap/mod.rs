@@ -78,6 +78,7 @@ mod pairs;
 pub(crate) mod parameter;
 mod percentiles;
 mod planner;
+mod planning;
 mod project;
 mod quantified;
 mod quantified_subquery;
@@ -151,10 +152,11 @@ use futures::StreamExt;
 use generic::ParameterCells;
 use memory::LimitedPool;
 use planner::{CatalogSources, TableSources};
+use planning::PlanningStates;
 use reused::{Operators, ReusedPlan, Run};
 use scan::TableHandle;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use step::StepRows;
 use tokio::runtime::Runtime;
@@ -165,8 +167,7 @@ use view::{PlannedViews, WithViews};
 pub(crate) struct OlapEngine {
     database: Database,
     state: Arc<SessionState>,
-    /// The state of queries in tests, when one was asked for.
-    eager: Arc<OnceLock<Arc<SessionState>>>,
+    states: Arc<PlanningStates>,
     tasks: Arc<TaskContext>,
     threads: Arc<Threads>,
     forks: Option<Arc<forked::Forks>>,
@@ -275,6 +276,8 @@ pub(crate) struct OlapPlan {
     output: Vec<OutputColumn>,
     parameters: Vec<DataType>,
     tables: Vec<(Arc<Table>, ColumnSet)>,
+    /// Whether what it has to do grows as its tables' rows.
+    is_linear: bool,
     /// Whether it reads what the session has to show before.
     shows_session: bool,
     /// Whether it reads the system catalog, or a sequence as a relation.
@@ -309,6 +312,14 @@ impl OlapPlan {
     /// Whether a run needs nothing but a view and parameters, so that its operators may do for another.
     fn is_reusable(&self) -> bool {
         self.is_repeatable() && !self.uses_clock && !self.asks_run
+    }
+
+    /// How many rows the tables have that it reads, about, if it has no others, and looks at none many times; else as many as can be.
+    fn row_count(&self, view: &ReadView) -> usize {
+        match self.is_linear {
+            true => self.tables.iter().map(|(table, _)| view.statistics(table).rows).sum(),
+            false => usize::MAX,
+        }
     }
 
     /// 55000 if a materialized view that it reads has no rows yet.
@@ -353,8 +364,8 @@ impl OlapEngine {
         let threads = Arc::new(Threads::start(threads)?);
         let mut olap = OlapEngine {
             database: database.clone(),
+            states: Arc::new(PlanningStates::new(state.clone())),
             state,
-            eager: Arc::default(),
             tasks,
             threads,
             forks: None,
@@ -416,6 +427,7 @@ impl OlapEngine {
             asks_run: computed::asks_run(&optimized).map_err(from_datafusion)?,
             output: names::output(query, &told, &optimized)?,
             tables: tables_read(&optimized).map_err(from_datafusion)?,
+            is_linear: planning::is_linear(&optimized).map_err(from_datafusion)?,
             shows_session: reads_system(&optimized, system::SystemTable::shows_session)
                 .map_err(from_datafusion)?,
             reads_system: reads_system(&optimized, |_| true).map_err(from_datafusion)?,
@@ -484,8 +496,8 @@ impl OlapEngine {
         let Operators { plan, lent } = match operators {
             Some(operators) => operators,
             None => {
-                let plan = physical_plan(self.planning_state(compiler), &logical()?).await?;
-                Operators { plan, lent: None }
+                let state = self.states.physical(compiler, plan.row_count(view));
+                Operators { plan: physical_plan(state, &logical()?).await?, lent: None }
             }
         };
         Ok(Operators { plan: fitted(plan, compiler)?, lent })
@@ -506,7 +518,7 @@ impl OlapEngine {
                     plan.tables.iter().map(|(table, _)| run.view.statistics(table).rows).sum::<usize>();
                 // For tests, code is made with the values in it.
                 let is_worth_while = rows < generic::ROWS_MAX && !run.is_eager;
-                let generic = if is_worth_while { generic::generic(&plan.optimized, &cells)? } else { None };
+                let generic = if is_worth_while { self.generic(plan, &cells)? } else { None };
                 (Some(cells), generic)
             }
         };
@@ -515,7 +527,7 @@ impl OlapEngine {
             return Ok(None);
         };
         let logical = bind_view(logical, run.view, run.view).map_err(from_datafusion)?;
-        match physical_plan(self.planning_state(compiler), &logical).await {
+        match physical_plan(self.states.physical(compiler, plan.row_count(run.view)), &logical).await {
             Ok(new) => plan.reused.keep(new, cells, run).map(Some),
             // What is wrong is said of the plan with the values in it.
             Err(_) => {
@@ -525,15 +537,11 @@ impl OlapEngine {
         }
     }
 
-    /// What makes physical plans: for tests, it also does for few rows what else is worth while for many.
-    fn planning_state(&self, compiler: CompilerMode) -> &SessionState {
-        if compiler.rows_min() > 0 {
-            return &self.state;
-        }
-        self.eager.get_or_init(|| {
-            let state = SessionStateBuilder::new_from_existing(self.state.as_ref().clone());
-            Arc::new(state.with_physical_optimizer_rules(project::rules(true)).build())
-        })
+    /// The optimized plan with its parameters read from cells. `None` if their values may decide more than which rows pass.
+    fn generic(&self, plan: &OlapPlan, cells: &Arc<ParameterCells>) -> Result<Option<LogicalPlan>> {
+        let optimize = || self.states.generic().optimize(&plan.bound);
+        let optimized = plan.clocks.within(optimize).map_err(from_optimizer)?;
+        generic::reading(&optimized, cells).map_err(from_datafusion)
     }
 
     /// The relations and functions of a catalog, for statements of this session.
