@@ -7,6 +7,7 @@ use ankerdb_ledger::error::LedgerResult;
 use ankerdb_ledger::server::{PrivateServer, Product};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The command that a test may start: what LEDGER_ANKERDB names, or a build beside this test's.
 fn ankerdb() -> LedgerResult<Product> {
@@ -55,8 +56,12 @@ pub(crate) struct TestFolder {
 }
 
 impl TestFolder {
+    /// One of its own, also where another has the name: tests of a program run at the same time.
     pub(crate) fn new(name: &str) -> TestFolder {
-        let path = std::env::temp_dir().join(format!("ledger-test-{name}-{}", std::process::id()));
+        static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("ledger-test-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(folder);
         std::fs::create_dir_all(&path).expect("a folder");
         TestFolder { path }
     }
