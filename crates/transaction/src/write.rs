@@ -10,7 +10,8 @@ use ankerdb_value::{DataType, Number, Value, ValueRef, json};
 use std::sync::Arc;
 
 impl Transaction {
-    /// Adds a row: one value per column, already of the columns' types.
+    /// Adds a row: one value per column, already of the columns' types. The identity is good in this transaction only: the row has
+    /// its place, and another identity, from the commit on.
     ///
     /// # Errors
     /// `NotNullViolation`; `UniqueViolation` at once in an interactive transaction if a visible row has the key, from
