@@ -190,7 +190,7 @@ fn a_large_commit_that_the_tables_have_no_room_for_leaves_them_as_they_were() {
 
 #[test]
 fn history_that_a_reader_keeps_ends_the_writer_and_not_the_reader() {
-    let stage = Stage::with_room(96 * MIB);
+    let stage = Stage::with_room(48 * MIB);
     let mut session = stage.database.session();
     (0..20).for_each(|batch| stage.insert(&mut session, batch * 1000..(batch + 1) * 1000).unwrap());
     let reader = stage.database.snapshot();
@@ -208,16 +208,24 @@ fn history_that_a_reader_keeps_ends_the_writer_and_not_the_reader() {
         assert!(turn < 1000, "the limit is never reached");
     };
     assert_is_refusal(&refused);
-    // That lasts as long as the readers, but for what the background had yet to free.
-    let mut went_through = 0;
-    kept.push(stage.database.snapshot());
-    for id in 0..20_000 {
-        match stage.set(&mut session, id, turn) {
-            Ok(()) => went_through += 1,
-            Err(error) => assert_is_refusal(&error),
+    // That lasts as long as the readers, once the background has freed what it had yet to free: on a busy machine, that
+    // can be enough for some turns more.
+    let begun = Instant::now();
+    loop {
+        turn += 1;
+        kept.push(stage.database.snapshot());
+        let mut went_through = 0;
+        for id in 0..20_000 {
+            match stage.set(&mut session, id, turn) {
+                Ok(()) => went_through += 1,
+                Err(error) => assert_is_refusal(&error),
+            }
         }
+        if went_through < 1_000 {
+            break;
+        }
+        assert!(begun.elapsed() < WAIT, "{went_through} of 20,000 updates past the limit");
     }
-    assert!(went_through < 1_000, "{went_through} of 20,000 updates past the limit");
     // But the readers read, and small reads go on.
     let image = reader.read_view().read(&stage.table, 0, &[2]).expect("the reader goes on");
     assert_eq!(image.rows, ROWS_PER_BLOCK);
@@ -225,9 +233,9 @@ fn history_that_a_reader_keeps_ends_the_writer_and_not_the_reader() {
         let row = stage.find(transaction, 5)?.expect("the row is there");
         Ok(transaction.bigint(&stage.table, row, 2))
     });
-    assert!(seen.unwrap() >= turn - 1);
+    assert!((1..=turn).contains(&seen.unwrap()));
     drop((reader, kept));
-    stage.falls_to(64 * MIB);
+    stage.falls_to(32 * MIB);
     (0..20_000).for_each(|id| stage.set(&mut session, id, -2).unwrap());
 }
 
