@@ -1,5 +1,6 @@
 //! Makes pipelines, and lets only well-typed ones be made.
 
+use crate::bitmaps::BitmapCondition;
 use crate::ir::{
     BITS_MAX, ComparedBy, InputColumn, Instruction, Pipeline, PipelineAggregate, PipelineStep, ValueKind,
     ValueNumber,
@@ -130,6 +131,11 @@ impl PipelineBuilder {
             self.pipeline.aggregates.push(aggregate);
             self.pipeline.aggregates.len() - 1
         }))
+    }
+
+    /// Whether [bitmaps](BitmapCondition) can decide if the value, a truth value, is true.
+    pub fn has_bitmap(&self, condition: ValueNumber) -> bool {
+        BitmapCondition::of_value(&self.pipeline, condition).is_some()
     }
 
     /// What was made.

@@ -318,10 +318,13 @@ impl Pipeline {
         Pipeline { lists: true, ..self.clone() }
     }
 
-    /// In two parts; `None` where no condition parts it.
+    /// In two parts; `None` where no condition parts it, as the only one of a pipeline that selects.
     pub fn parts(&self) -> Option<PipelineParts> {
         let is_condition = |step: &PipelineStep| matches!(step, PipelineStep::Keep(_));
-        let first = self.steps.iter().position(is_condition).filter(|_| !self.selects && !self.lists)?;
+        let first = self.steps.iter().position(is_condition).filter(|_| !self.lists)?;
+        if self.selects && !self.steps[first + 1..].iter().any(is_condition) {
+            return None;
+        }
         let selection = Pipeline {
             steps: self.steps[..=first].to_vec(),
             keys: Vec::new(),

@@ -8,6 +8,8 @@
 //!                                 text in    └──► Interpreter ◄─ leaves to it
 //!                                 tests
 //! ```
+//! Conditions that only compare columns and constants are decided by bitmaps, many rows at once, before the code runs.
+//!
 //! The interpreter defines what a pipeline means. Compiled code takes the usual course, and leaves each row in which something
 //! unusual happens (a new group, an overflow, a division by zero) to the interpreter before it has changed anything. So errors
 //! and rare cases are written once.
@@ -19,6 +21,7 @@
 
 mod backend;
 mod batch;
+mod bitmaps;
 mod build;
 mod emit;
 mod frame;
@@ -34,6 +37,7 @@ mod tests;
 
 pub use backend::{Compiled, NoCode};
 pub use batch::{ColumnSlice, Datum, PipelineBatch};
+pub use bitmaps::BitmapCondition;
 pub use build::{IllTyped, PipelineBuilder};
 pub use groups::PipelineGroups;
 pub use ir::{

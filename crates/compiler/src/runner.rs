@@ -2,6 +2,7 @@
 
 use crate::backend::Compiled;
 use crate::batch::{Datum, PipelineBatch};
+use crate::bitmaps::BitmapCondition;
 use crate::groups::PipelineGroups;
 use crate::interpret::Interpreter;
 use crate::ir::{Fault, Pipeline, ValueKind};
@@ -16,6 +17,7 @@ pub struct PipelineRunner {
     interpreter: Interpreter,
     groups: PipelineGroups,
     selected: SelectedRows,
+    bitmap: Vec<u64>,
     rows_left: u64,
 }
 
@@ -31,6 +33,7 @@ impl PipelineRunner {
             interpreter: Interpreter::new(pipeline),
             groups: PipelineGroups::new(pipeline),
             selected: SelectedRows::default(),
+            bitmap: Vec::new(),
             rows_left: 0,
         })
     }
@@ -62,6 +65,15 @@ impl PipelineRunner {
         rows: &[u32],
     ) -> Result<(), Fault> {
         self.run_each(listing, code, batch, Some(rows))
+    }
+
+    /// Finds the rows to select, of all or of a list in the order of rows, by the condition of this pipeline or of its
+    /// [selection](crate::PipelineParts::selection).
+    ///
+    /// # Panics
+    /// For rows that the batch does not have.
+    pub fn select(&mut self, condition: &BitmapCondition, batch: &PipelineBatch<'_>, listed: Option<&[u32]>) {
+        condition.select(&self.parameters, batch, listed, &mut self.bitmap, &mut self.selected);
     }
 
     fn run_each(

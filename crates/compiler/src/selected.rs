@@ -23,6 +23,17 @@ impl SelectedRows {
         self.count += 1;
     }
 
+    /// The rows that have a bit, of those from `first` on.
+    pub(crate) fn push_bits(&mut self, first: usize, word: u64) {
+        let end = self.count + word.count_ones() as usize;
+        let mut left = word;
+        for place in &mut self.places[self.count..end] {
+            *place = first as u32 + left.trailing_zeros();
+            left &= left - 1;
+        }
+        self.count = end;
+    }
+
     pub(crate) fn rows(&self) -> &[u32] {
         &self.places[..self.count]
     }

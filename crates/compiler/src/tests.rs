@@ -8,6 +8,8 @@ use crate::{
 use fastrand::Rng;
 use std::collections::BTreeMap;
 
+mod bitmaps;
+
 /// A column's memory.
 struct ColumnMemory {
     values: Vec<u8>,
@@ -202,7 +204,8 @@ impl Case {
         let parts = self.pipeline.parts()?;
         let mut selecting = PipelineRunner::new(&parts.selection, &self.parameters).expect("its parameters");
         let mut runner = PipelineRunner::new(&self.pipeline, &self.parameters).expect("its parameters");
-        for (columns, rows) in &self.batches {
+        let mut selected = BTreeMap::new();
+        for (number, (columns, rows)) in self.batches.iter().enumerate() {
             let batch = batch(&self.pipeline, columns, *rows);
             let [selection, rest] = [&parts.selection, &parts.rest]
                 .map(|pipeline| make.map(|make| make(pipeline, batch.nulls())));
@@ -212,8 +215,10 @@ impl Case {
             if let Err(fault) = run {
                 return Some(Err(fault));
             }
+            let rows = runner.selected().iter().map(|&row| Some(row.into()));
+            selected.insert(format!("batch {number}"), rows.collect());
         }
-        Some(Ok(told(&self.pipeline, runner.groups())))
+        Some(Ok(if self.pipeline.selects { selected } else { told(&self.pipeline, runner.groups()) }))
     }
 
     /// The result by the interpreter, or by code that is made so.

@@ -4,9 +4,10 @@ use crate::image::{BlockImage, ColumnCopy, ColumnImage, all_ones};
 use crate::snapshot::Snapshot;
 use crate::statistics::{TableStatistics, estimate, table_statistics};
 use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
-use ankerdb_table::{Cell, CellLayout, Gate, Table};
+use ankerdb_table::{Cell, CellLayout, Gate, Storage, Table};
 use ankerdb_value::Value;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// What a transaction did to a committed row.
@@ -129,6 +130,19 @@ impl ReadView {
             Some(own) => overlay(table, BlockNumber(block), image, &own.changes, columns),
             None => Ok(image),
         }
+    }
+
+    /// Between which numbers the values of a column lie in a part, NULL aside, for columns that [have bounds](ankerdb_table::Zone::covers);
+    /// numerics are their unscaled numbers. Wider than they are, as bounds never narrow; an empty range if there was never a value. `None` where nothing is
+    /// known, as under a transaction's own writes. Costs two loads.
+    pub fn bounds(&self, table: &Table, part: usize, column: usize) -> Option<RangeInclusive<i64>> {
+        if self.own(table).is_some() {
+            return None;
+        }
+        let zone = Storage::of(table).block(BlockNumber(part)).zone(column)?;
+        // What a snapshot shows was written, and its bounds widened, before the snapshot was taken.
+        let (least, greatest) = zone.bounds().unwrap_or((i64::MAX, i64::MIN));
+        Some(least..=greatest)
     }
 
     /// Which rows the places of a part's image stand for, those without a visible row among them; `rows` is the image's

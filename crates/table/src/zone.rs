@@ -1,6 +1,6 @@
-//! Bounds of a column's values in one block, kept for the planner.
+//! Bounds of a column's values in one block, for the planner, and for scans that leave out blocks.
 //!
-//! Bounds widen with every write and never narrow, so they hold for every version of the block. Only types whose
+//! Bounds widen before every write and never narrow, so they hold for every version of the block (`docs/design/skipped-blocks.md`). Only types whose
 //! bits order as signed 64-bit integers have them.
 
 use crate::cell::Cell;

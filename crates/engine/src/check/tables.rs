@@ -14,7 +14,7 @@ use super::references::{Parent, Referred};
 use crate::catalog::Catalog;
 use crate::processors::on_all_processors;
 use ankerdb_base::{BlockNumber, Error, ROWS_PER_BLOCK, Result, RowId, SqlState};
-use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
+use ankerdb_table::{Cell, Entries, Index, ReadAt, Storage, Table};
 use ankerdb_value::{Value, format_text};
 use crossbeam_epoch::Guard;
 use std::ops::{ControlFlow, Range};
@@ -111,6 +111,18 @@ impl<'a> Checked<'a> {
         for (number, column) in self.table.columns().iter().enumerate() {
             if !column.nullable && value(number).is_null() {
                 self.tell(OF_ROW, row, &format!("has NULL in column \"{}\", which is NOT NULL", column.name));
+            }
+        }
+        for (number, column) in self.table.columns().iter().enumerate() {
+            let Some(zone) = storage.block(row.block()).zone(number) else { continue };
+            let Ok(Cell::Word(word)) = Cell::of(&value(number), column.data_type) else { continue };
+            let is_within = |(least, greatest)| (least..=greatest).contains(&(word as i64));
+            if !zone.bounds().is_some_and(is_within) {
+                let what = format!(
+                    "has a value in column \"{}\" that is outside of its block's bounds",
+                    column.name
+                );
+                self.tell(OF_ROW, row, &what);
             }
         }
         for check in self.table.checks().iter().filter(|check| check.is_validated) {

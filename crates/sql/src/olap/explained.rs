@@ -1,6 +1,7 @@
 //! EXPLAIN of queries of the OLAP path: DataFusion's operators as nodes, with what they have counted in a run.
 
 use super::compiled;
+use super::scan::BLOCKS_SKIPPED;
 use super::{OlapEngine, OlapPlan, fitted, physical_plan};
 use crate::CancelHandle;
 use crate::compiler_mode::CompilerMode;
@@ -59,6 +60,11 @@ fn described(operator: &dyn ExecutionPlan, telling: Telling, began: Option<DateT
         node.headline.push_str(&format!(", not compiled: {reason}"));
     }
     let metrics = began.and_then(|began| Some((began, operator.metrics()?)));
+    let skipped = metrics.as_ref().and_then(|(_, metrics)| metrics.sum_by_name(BLOCKS_SKIPPED));
+    if let Some(skipped) = skipped.map(|skipped| skipped.as_usize()).filter(|skipped| *skipped > 0) {
+        node = node.part("Blocks Skipped", skipped.to_string());
+        node.headline.push_str(&format!(", skipped={skipped}"));
+    }
     node = node.measured(metrics.and_then(|(began, metrics)| actual(&metrics, began)));
     node.below =
         operator.children().into_iter().map(|below| described(below.as_ref(), telling, began)).collect();

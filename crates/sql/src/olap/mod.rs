@@ -20,6 +20,7 @@ mod analytical;
 mod apart;
 pub(crate) mod arrow;
 mod bit_aggregate;
+mod block_condition;
 mod cells;
 mod checked;
 mod compiled;

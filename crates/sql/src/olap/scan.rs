@@ -17,6 +17,7 @@
 //! [`KeptScan`]s, which know what is read and hold no view of it.
 
 use super::arrow::{column_type, identified_batch, narrow_type, wide_batch, wide_type};
+use super::block_condition::BlockCondition;
 use super::error::external;
 use super::join_filters::{self, JoinKeys, ScanFilter};
 use super::target::ROW_IDENTITY;
@@ -35,7 +36,9 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
@@ -46,6 +49,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+
+/// What a scan counts besides its rows.
+pub(super) const BLOCKS_SKIPPED: &str = "blocks_skipped";
 
 /// The schema that plans see: wide numerics.
 pub(crate) fn table_schema(columns: &[ColumnDefinition]) -> SchemaRef {
@@ -215,6 +221,8 @@ struct Shape {
     types: Arc<[DataType]>,
     /// Rows after which a partition may stop.
     limit: Option<usize>,
+    /// What is asked of rows above, so that blocks in which none can fulfil it are not read.
+    condition: Option<Arc<BlockCondition>>,
     /// Partitions at most.
     threads: usize,
     properties: Arc<PlanProperties>,
@@ -264,7 +272,7 @@ impl ScanExec {
         let statistics = Arc::new(statistics(&source.planned, &table, &columns, &types));
         let properties = properties(schema, partitions(threads, parts));
         let columns = columns.into();
-        let shape = Shape { table, columns, types, limit, threads, properties, statistics };
+        let shape = Shape { table, columns, types, limit, condition: None, threads, properties, statistics };
         ScanExec::of(Arc::new(shape), view, parts)
     }
 
@@ -290,6 +298,17 @@ impl ScanExec {
         let schema = self.with_narrow(|position| narrow.contains(&position));
         let properties = properties(schema, self.shape.partitions());
         ScanExec { shape: Arc::new(Shape { properties, ..self.shape.as_ref().clone() }), ..self.fresh() }
+    }
+
+    /// This scan, with nothing read yet, of which a filter above keeps only rows that fulfil the condition.
+    pub(super) fn filtered_by(&self, condition: BlockCondition) -> ScanExec {
+        let condition = Some(Arc::new(condition));
+        ScanExec { shape: Arc::new(Shape { condition, ..self.shape.as_ref().clone() }), ..self.fresh() }
+    }
+
+    /// The column of the table that an output column is.
+    pub(super) fn stored_column(&self, column: usize) -> usize {
+        self.shape.columns[column]
     }
 
     /// The schema with some output columns in their stored form.
@@ -359,6 +378,8 @@ impl ScanExec {
             && self.view.timestamp() == other.view.timestamp()
             && self.shape.columns == other.shape.columns
             && (self.shape.limit, other.shape.limit) == (None, None)
+            && self.shape.condition.is_none()
+            && other.shape.condition.is_none()
             && self.asked.is_empty()
             && other.asked.is_empty()
     }
@@ -523,6 +544,8 @@ impl ExecutionPlan for ScanExec {
         };
         let stream = ScanStream {
             reader: self.reader(read),
+            condition: self.shape.condition.clone(),
+            skipped: MetricBuilder::new(&self.metrics).counter(BLOCKS_SKIPPED, partition),
             schema: self.schema(),
             parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.shape.table)),
             progress: self.progress.clone(),
@@ -653,6 +676,9 @@ impl PartReader {
 /// One partition: takes parts until none are left.
 struct ScanStream {
     reader: PartReader,
+    condition: Option<Arc<BlockCondition>>,
+    /// Blocks that were not read, as no row in them fulfils the condition.
+    skipped: Count,
     schema: SchemaRef,
     parts: usize,
     progress: Arc<Progress>,
@@ -669,7 +695,15 @@ impl ScanStream {
                 break;
             }
             // Newest blocks first: those still being filled take longest, and should not be waited for at the end.
-            let batch = self.reader.batch(self.parts - 1 - part)?;
+            let part = self.parts - 1 - part;
+            let may_hold = |condition: &Arc<BlockCondition>| {
+                condition.may_hold(&self.reader.view, &self.reader.table, part)
+            };
+            if !self.condition.as_ref().is_none_or(may_hold) {
+                self.skipped.add(1);
+                continue;
+            }
+            let batch = self.reader.batch(part)?;
             if batch.num_rows() > 0 {
                 self.rows_left = self.rows_left.saturating_sub(batch.num_rows());
                 // Also where no row is left, so that the query can end here.

@@ -10,7 +10,7 @@ use super::lower::{Lowered, StatePart};
 use super::slices::pipeline_batch;
 use crate::compiler_mode::CompilerMode;
 use ankerdb_compiler::{
-    Datum, Fault, PipelineBatch, PipelineGroups, PipelineParts, PipelineRunner, ValueKind,
+    BitmapCondition, Datum, Fault, PipelineBatch, PipelineGroups, PipelineParts, PipelineRunner, ValueKind,
 };
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::array::{
@@ -84,6 +84,7 @@ impl PipelineExec {
     fn parted(&self, parts: PipelineParts, partition: usize) -> Option<PartedPipeline> {
         Some(PartedPipeline {
             selecting: PipelineRunner::new(&parts.selection, &self.lowered.parameters)?,
+            bitmaps: BitmapCondition::of(&parts.selection).filter(|_| self.mode != CompilerMode::Interpreted),
             parts,
             selection_code: self.code(partition),
             rest_code: self.code(partition),
@@ -181,6 +182,8 @@ impl ExecutionPlan for PipelineExec {
 /// A pipeline whose first condition is decided for a whole batch before the rest runs, as long as few rows pass it.
 struct PartedPipeline {
     parts: PipelineParts,
+    /// What decides the first condition, if they can.
+    bitmaps: Option<BitmapCondition>,
     selecting: PipelineRunner,
     selection_code: BatchCode,
     rest_code: BatchCode,
@@ -199,8 +202,13 @@ impl PartedPipeline {
             self.whole -= 1;
             return Ok(false);
         }
-        let code = self.selection_code.of(&self.parts.selection, batch.nulls());
-        self.selecting.run(code.as_deref(), batch)?;
+        match &self.bitmaps {
+            Some(bitmaps) => self.selecting.select(bitmaps, batch, None),
+            None => {
+                let code = self.selection_code.of(&self.parts.selection, batch.nulls());
+                self.selecting.run(code.as_deref(), batch)?;
+            }
+        }
         let rows = self.selecting.selected();
         if rows.len() > batch.rows() / 2 {
             self.whole = WHOLE_BATCHES;

@@ -8,14 +8,15 @@
 //! compared with a constant that is shorter, to which none of them is equal.
 
 use super::super::aggregate::reads_narrow;
+use super::super::block_condition::BlockCondition;
 use super::super::checked;
 use super::super::cooperate::Paced;
 use super::super::guessed_bounds::revealed;
 use super::super::scan::ScanExec;
 use crate::expression::Arithmetic;
 use ankerdb_compiler::{
-    BITS_MAX, ComparedBy, Datum, IllTyped, InputColumn, Instruction, Pipeline, PipelineAggregate,
-    PipelineBuilder, ValueKind, ValueNumber,
+    BITS_MAX, BitmapCondition, ComparedBy, Datum, IllTyped, InputColumn, Instruction, Pipeline,
+    PipelineAggregate, PipelineBuilder, ValueKind, ValueNumber,
 };
 use datafusion::arrow::array::Array;
 use datafusion::arrow::compute::kernels::cmp::distinct;
@@ -112,10 +113,13 @@ pub(super) fn lower(aggregate: &AggregateExec, rows_min: usize) -> Lowering<Lowe
     for function in aggregate.aggr_expr() {
         lowerer.aggregate(function, &level, &mut states)?;
     }
+    let pipeline = lowerer.builder.finish();
+    let parameters: Vec<Datum> = lowerer.parameters.into_iter().map(|(datum, _)| datum).collect();
+    let quick = QuickCondition::of(&pipeline);
     Ok(Lowered {
-        pipeline: lowerer.builder.finish(),
-        parameters: lowerer.parameters.into_iter().map(|(datum, _)| datum).collect(),
-        scan: lowerer.scan,
+        scan: filtered(lowerer.scan, quick.as_ref(), &parameters, &lowerer.inputs),
+        pipeline,
+        parameters,
         columns: lowerer.inputs,
         states,
     })
@@ -125,6 +129,8 @@ pub(super) fn lower(aggregate: &AggregateExec, rows_min: usize) -> Lowering<Lowe
 #[derive(Debug)]
 pub(super) struct LoweredCondition {
     pub(super) pipeline: Pipeline,
+    /// What can be decided by bitmaps, if not nothing can.
+    pub(super) quick: Option<QuickCondition>,
     pub(super) parameters: Vec<Datum>,
     /// With all numerics as they are stored.
     pub(super) scan: Arc<ScanExec>,
@@ -134,6 +140,44 @@ pub(super) struct LoweredCondition {
     pub(super) terms: Vec<Arc<dyn PhysicalExpr>>,
     /// What it leaves to the filter.
     pub(super) others: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+/// Those of a pipeline's first conditions that bitmaps decide.
+#[derive(Debug)]
+pub(super) struct QuickCondition {
+    pub(super) bitmaps: BitmapCondition,
+    /// What happens to the rows that pass, if something does.
+    pub(super) rest: Option<Pipeline>,
+}
+
+impl QuickCondition {
+    /// Of a pipeline that selects or aggregates.
+    pub(super) fn of(pipeline: &Pipeline) -> Option<QuickCondition> {
+        match pipeline.parts() {
+            Some(parts) => {
+                let bitmaps = BitmapCondition::of(&parts.selection)?;
+                Some(QuickCondition { bitmaps, rest: Some(parts.rest) })
+            }
+            None => Some(QuickCondition { bitmaps: BitmapCondition::of(pipeline)?, rest: None }),
+        }
+    }
+}
+
+/// The scan, which leaves out blocks where the condition is known to be true of no row.
+fn filtered(
+    scan: Arc<ScanExec>,
+    quick: Option<&QuickCondition>,
+    parameters: &[Datum],
+    inputs: &[usize],
+) -> Arc<ScanExec> {
+    match quick {
+        None => scan,
+        Some(quick) => {
+            let columns = inputs.iter().map(|&column| scan.stored_column(column)).collect();
+            let condition = BlockCondition::new(quick.bitmaps.clone(), parameters.to_vec(), columns);
+            Arc::new(scan.filtered_by(condition))
+        }
+    }
 }
 
 /// The pipeline of those conditions of a filter that only compare columns and constants, for a scan of about so many rows.
@@ -164,10 +208,14 @@ pub(super) fn lower_condition(filter: &FilterExec, rows_min: usize) -> Lowering<
     }
     let mut lowerer = Lowerer::over(filter.input())?;
     lowerer.keep(terms.clone(), &schema, &LoweredRows::Scan)?;
+    let pipeline = lowerer.builder.finish_selecting()?;
+    let parameters: Vec<Datum> = lowerer.parameters.into_iter().map(|(datum, _)| datum).collect();
+    let quick = QuickCondition::of(&pipeline);
     Ok(LoweredCondition {
-        pipeline: lowerer.builder.finish_selecting()?,
-        parameters: lowerer.parameters.into_iter().map(|(datum, _)| datum).collect(),
-        scan: lowerer.scan,
+        scan: filtered(lowerer.scan, quick.as_ref(), &parameters, &lowerer.inputs),
+        quick,
+        pipeline,
+        parameters,
         columns: lowerer.inputs,
         terms,
         others,
@@ -262,7 +310,8 @@ impl Lowerer {
         Ok(LoweredRows::Scan)
     }
 
-    /// Conditions: what cannot fail is computed for every row and decided on together, the rest one after the other.
+    /// Conditions: what cannot fail is computed for every row and decided on together, first of all what bitmaps can decide; the rest one
+    /// after the other.
     fn keep(
         &mut self,
         terms: Vec<Arc<dyn PhysicalExpr>>,
@@ -270,15 +319,16 @@ impl Lowerer {
         below: &LoweredRows,
     ) -> Lowering<()> {
         let (simple, others): (Vec<_>, Vec<_>) = terms.into_iter().partition(is_simple);
-        let mut all: Option<ValueNumber> = None;
+        let (mut quick, mut slow): (Option<ValueNumber>, Option<ValueNumber>) = (None, None);
         for term in simple {
             let value = self.expression(&term, schema, below)?.operand;
-            all = Some(match all {
+            let all = if self.builder.has_bitmap(value) { &mut quick } else { &mut slow };
+            *all = Some(match *all {
                 Some(before) => self.builder.compute(Instruction::And(before, value))?,
                 None => value,
             });
         }
-        if let Some(all) = all {
+        for all in [quick, slow].into_iter().flatten() {
             self.builder.keep(all)?;
         }
         for term in others {

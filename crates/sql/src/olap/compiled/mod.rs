@@ -26,6 +26,7 @@ mod told;
 pub(super) use told::why_not;
 
 use crate::compiler_mode::CompilerMode;
+use ankerdb_compiler::BitmapCondition;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
@@ -64,10 +65,13 @@ pub(super) fn with_pipelines(
 fn expressed(aggregate: &AggregateExec, mode: CompilerMode) -> Result<Lowered, Reason> {
     let lowered = lower(aggregate, mode.rows_min())?;
     if mode != CompilerMode::Interpreted {
-        // What runs first.
-        let parts = lowered.pipeline.parts();
-        let first = parts.as_ref().map_or(&lowered.pipeline, |parts| &parts.selection);
-        cache::code(first, NO_NULLS).map_err(|none| Reason(none.0))?;
+        // What runs first, and not by bitmaps.
+        let first = match lowered.pipeline.parts() {
+            Some(parts) if BitmapCondition::of(&parts.selection).is_some() => parts.rest,
+            Some(parts) => parts.selection,
+            None => lowered.pipeline.clone(),
+        };
+        cache::code(&first, NO_NULLS).map_err(|none| Reason(none.0))?;
     }
     Ok(lowered)
 }

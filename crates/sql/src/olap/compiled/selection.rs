@@ -1,6 +1,6 @@
 //! Filters right above a scan, whose conditions are compiled.
 //!
-//! The code finds the numbers of the rows that pass, from columns as they are stored; only these rows are then copied, only of the columns
+//! Bitmaps, and code for what they cannot decide, find the numbers of the rows that pass, from columns as they are stored; only these rows are then copied, only of the columns
 //! that somebody above reads, and only their numerics become wide. Joins that ask the scan for keys are asked for these rows.
 //! ```text
 //!   FilterExec: compared AND others        FilterExec: others
@@ -14,10 +14,10 @@ use super::super::join_filters::{JoinKeys, ScanFilter};
 use super::NO_NULLS;
 use super::cache::{self, BatchCode};
 use super::exec::failed;
-use super::lower::{LoweredCondition, lower_condition};
+use super::lower::{LoweredCondition, QuickCondition, lower_condition};
 use super::slices::pipeline_batch;
 use crate::compiler_mode::CompilerMode;
-use ankerdb_compiler::{Pipeline, PipelineRunner};
+use ankerdb_compiler::{Pipeline, PipelineBatch, PipelineRunner};
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -64,7 +64,12 @@ pub(super) fn with_selections(
 /// What takes a filter's place. Where there can be no code, it stays DataFusion's, as aggregates do.
 fn replaced(filter: &FilterExec, mode: CompilerMode) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Ok(lowered) = lower_condition(filter, mode.rows_min()) else { return Ok(None) };
-    if mode != CompilerMode::Interpreted && cache::code(&lowered.pipeline, NO_NULLS).is_err() {
+    let coded = match &lowered.quick {
+        _ if mode == CompilerMode::Interpreted => None,
+        Some(quick) => quick.rest.as_ref(),
+        None => Some(&lowered.pipeline),
+    };
+    if coded.is_some_and(|coded| cache::code(coded, NO_NULLS).is_err()) {
         return Ok(None);
     }
     let others = conjunction(lowered.others.iter().cloned());
@@ -149,9 +154,11 @@ impl SelectionExec {
 
 impl DisplayAs for SelectionExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let how = match self.mode {
-            CompilerMode::Interpreted => "interpreted",
-            _ => "compiled",
+        let how = match &self.condition.quick {
+            _ if self.mode == CompilerMode::Interpreted => "interpreted",
+            Some(quick) if quick.rest.is_none() => "by bitmaps",
+            Some(_) => "by bitmaps, then compiled",
+            None => "compiled",
         };
         write!(f, "SelectionExec: {}, {how}", conjunction(self.condition.terms.iter().cloned()))?;
         let schema = self.schema();
@@ -230,11 +237,12 @@ impl ExecutionPlan for SelectionExec {
             shown: self.shown.clone(),
             schema: self.schema(),
             selector: RowSelector {
+                is_interpreted: self.mode == CompilerMode::Interpreted,
                 listing: self.condition.pipeline.of_listed_rows(),
                 condition: self.condition.clone(),
                 runner,
                 code: code(),
-                listing_code: code(),
+                rest_code: code(),
                 filters: self
                     .asked
                     .iter()
@@ -250,11 +258,14 @@ impl ExecutionPlan for SelectionExec {
 /// Finds the rows of batches that pass the condition and are asked for.
 struct RowSelector {
     condition: Arc<LoweredCondition>,
+    /// Whether it does without bitmaps, too.
+    is_interpreted: bool,
     /// The condition's pipeline, for rows of a list.
     listing: Pipeline,
     runner: PipelineRunner,
     code: BatchCode,
-    listing_code: BatchCode,
+    /// Of what runs over a list: all, or what bitmaps do not decide.
+    rest_code: BatchCode,
     filters: Vec<ScanFilter>,
     /// Whether joins are asked before the condition is computed: where fewer rows of the last batch have passed them.
     asks_first: bool,
@@ -262,27 +273,52 @@ struct RowSelector {
 
 impl RowSelector {
     fn rows(&mut self, read: &RecordBatch) -> Result<Vec<u32>> {
-        let pipeline = &self.condition.pipeline;
-        let batch = pipeline_batch(pipeline, &self.condition.columns, read)?;
+        let condition = self.condition.clone();
+        let batch = pipeline_batch(&condition.pipeline, &condition.columns, read)?;
+        let quick = condition.quick.as_ref().filter(|_| !self.is_interpreted);
         let all = read.num_rows();
-        if !self.asks_first {
-            let code = self.code.of(pipeline, batch.nulls());
-            self.runner.run(code.as_deref(), &batch).map_err(failed)?;
-            let mut rows = self.runner.selected().to_vec();
+        // Which of the two leaves a smaller share comes first.
+        let rows = if self.asks_first {
+            let mut rows = (0..all as u32).collect();
+            let is_asked = self.ask(read, &mut rows);
+            let passed = rows.len();
+            let rows = self.decided(quick, &batch, Some(&rows))?;
+            self.asks_first = is_asked && rows.len() * all >= passed * passed;
+            rows
+        } else {
+            let mut rows = self.decided(quick, &batch, None)?;
             let passed = rows.len();
             let is_asked = self.ask(read, &mut rows);
-            // Which of the two leaves a smaller share.
             self.asks_first = is_asked && rows.len() * all < passed * passed;
+            rows
+        };
+        let Some(rest) = quick.and_then(|quick| quick.rest.as_ref()).filter(|_| !rows.is_empty()) else {
             return Ok(rows);
+        };
+        let code = self.rest_code.of(rest, batch.nulls());
+        self.runner.run_listed(rest, code.as_deref(), &batch, &rows).map_err(failed)?;
+        Ok(self.runner.selected().to_vec())
+    }
+
+    /// The rows of all, or of a list, that pass the conditions that bitmaps decide, or else all conditions.
+    fn decided(
+        &mut self,
+        quick: Option<&QuickCondition>,
+        batch: &PipelineBatch<'_>,
+        listed: Option<&[u32]>,
+    ) -> Result<Vec<u32>> {
+        match (quick, listed) {
+            (Some(quick), listed) => self.runner.select(&quick.bitmaps, batch, listed),
+            (None, None) => {
+                let code = self.code.of(&self.condition.pipeline, batch.nulls());
+                self.runner.run(code.as_deref(), batch).map_err(failed)?;
+            }
+            (None, Some(rows)) => {
+                let code = self.rest_code.of(&self.listing, batch.nulls());
+                self.runner.run_listed(&self.listing, code.as_deref(), batch, rows).map_err(failed)?;
+            }
         }
-        let mut rows = (0..all as u32).collect();
-        let is_asked = self.ask(read, &mut rows);
-        let passed = rows.len();
-        let code = self.listing_code.of(&self.listing, batch.nulls());
-        self.runner.run_listed(&self.listing, code.as_deref(), &batch, &rows).map_err(failed)?;
-        let rows = self.runner.selected().to_vec();
-        self.asks_first = is_asked && rows.len() * all >= passed * passed;
-        Ok(rows)
+        Ok(self.runner.selected().to_vec())
     }
 
     /// Keeps the rows that joins ask for; whether there was one that did.

@@ -188,9 +188,14 @@ impl Fixture {
     fn selections_agree(&self, sql: &str) {
         let expected =
             self.query_as(sql, CompilerMode::Off).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
-        for (mode, how) in [(CompilerMode::Always, "compiled"), (CompilerMode::Interpreted, "interpreted")] {
+        let ways = [
+            (CompilerMode::Always, ["compiled", "by bitmaps"]),
+            (CompilerMode::Interpreted, ["interpreted"; 2]),
+        ];
+        for (mode, how) in ways {
             let plan = self.explained(sql, mode);
-            let is_there = |line: &str| line.contains("SelectionExec") && line.contains(how);
+            let is_there =
+                |line: &str| line.contains("SelectionExec") && how.iter().any(|how| line.contains(how));
             assert!(plan.lines().any(is_there), "{sql}\n{plan}");
             let found = self.query_as(sql, mode).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
             assert_eq!(found, expected, "{sql}, {mode:?}");
@@ -220,6 +225,11 @@ fn selections_agree() {
         "NOT yes OR price IS NULL",
         "name IN ('AIR', 'RAIL') AND status = 'O' AND wide > 0",
         "price < quantity",
+        "NOT (yes AND price > 100)",
+        "NOT (day < date '1995-06-01' OR count = 3 OR name = 'AIR')",
+        // Without bitmaps, and after some.
+        "count > big",
+        "quantity > 3 AND count > big AND count < 40",
         // With what only the filter above can decide.
         "count > 3 AND name LIKE 'R%'",
         "name || flag = 'AIRA' AND quantity <> 3 AND length(name) > 2",
@@ -244,6 +254,22 @@ fn selections_agree() {
             };
             fixture.selections_agree(&format!("{sql} {condition} {groups}"));
         }
+    }
+}
+
+#[test]
+fn explain_says_how_rows_are_selected() {
+    let (fixture, _) = fixture();
+    for (condition, how) in [
+        ("quantity > 3 AND (name = 'AIR' OR yes IS NULL)", "by bitmaps"),
+        ("quantity > 3 AND count > big", "by bitmaps, then compiled"),
+        ("count > big", "compiled"),
+    ] {
+        let plan = fixture.explained(&format!("SELECT id FROM item WHERE {condition}"), CompilerMode::Always);
+        let ends = |line: &str| {
+            line.split(", columns=").next().is_some_and(|said| said.ends_with(&format!(", {how}")))
+        };
+        assert!(plan.lines().any(|line| line.contains("SelectionExec") && ends(line)), "{condition}\n{plan}");
     }
 }
 

@@ -10,6 +10,7 @@ mod query;
 mod reused;
 mod shared;
 mod single;
+mod skipped_blocks;
 
 use super::{After, OlapEngine, OlapPlan, analytical};
 use crate::columns::Columns;

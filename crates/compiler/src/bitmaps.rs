@@ -1,0 +1,521 @@
+//! Conditions that are decided column by column, for many rows at once.
+//!
+//! A comparison of columns and constants is a loop over a column that leaves one bit for each row. The processor compares several values
+//! in an instruction, and nothing is branched on; a pipeline's code looks at one row at a time and takes ten times as long for it.
+//! ```text
+//!   %0 >= day       1 1 0 1 0 0 1 ...     a word for 64 rows
+//!   day < %1      & 1 0 0 1 0 0 0 ...     a word without bits is not looked at again,
+//!   mode = %2     & 0     1               one with few of them bit by bit
+//! ```
+//! NOT goes into the comparisons first (De Morgan's laws hold for three truth values, too). What is left is true or not, so that a NULL
+//! is no bit, and there is one bitmap where three values would need two.
+//!
+//! Not here: arithmetic, which can fail, and doubles.
+
+use crate::batch::{ColumnSlice, Datum, PipelineBatch};
+use crate::ir::{ComparedBy, Instruction, Pipeline, PipelineStep, ValueKind, ValueNumber};
+use crate::selected::SelectedRows;
+use std::ops::RangeInclusive;
+
+/// Rows of a word.
+const WORD_ROWS: usize = u64::BITS as usize;
+/// A word that has no more bits than these is gone through bit by bit.
+const FEW_BITS: u32 = 8;
+/// Terms of a condition; a value that is used twice is two.
+const TERMS_MAX: usize = 200;
+
+/// The condition of a pipeline that selects, as far as bitmaps can decide it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BitmapCondition(BitmapTerm);
+
+/// What is true of a row or not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum BitmapTerm {
+    Comparison(BitmapComparison),
+    /// A column of truth values is not NULL and `is`.
+    Truth {
+        column: usize,
+        is: bool,
+    },
+    Null {
+        column: usize,
+        is: bool,
+    },
+    Both(Box<BitmapTerm>, Box<BitmapTerm>),
+    Either(Box<BitmapTerm>, Box<BitmapTerm>),
+}
+
+/// A column, and with what it is compared; false where one of them is NULL.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct BitmapComparison {
+    column: usize,
+    /// Of a stored value.
+    bytes: u8,
+    order: BitmapOrder,
+    comparand: Comparand,
+    /// Whether it holds where the order does not.
+    is_inverted: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum BitmapOrder {
+    Equal,
+    Less,
+    Greater,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Comparand {
+    Parameter(usize),
+    /// Stored in as many bytes.
+    Column(usize),
+}
+
+impl BitmapCondition {
+    /// The condition of a pipeline that selects by one; `None` where bitmaps cannot decide it. What the pipeline computes besides is not
+    /// computed then, and does not fail.
+    pub fn of(pipeline: &Pipeline) -> Option<BitmapCondition> {
+        let mut conditions = pipeline.steps.iter().filter_map(|step| match step {
+            PipelineStep::Keep(condition) => Some(*condition),
+            PipelineStep::Compute(_) => None,
+        });
+        let condition = conditions.next().filter(|_| pipeline.selects && !pipeline.lists)?;
+        let is_alone = conditions.next().is_none();
+        is_alone.then(|| BitmapCondition::of_value(pipeline, condition)).flatten()
+    }
+
+    /// That this value is true.
+    pub(crate) fn of_value(pipeline: &Pipeline, value: ValueNumber) -> Option<BitmapCondition> {
+        BitmapTerm::of(pipeline, value, true, &mut { TERMS_MAX }).map(BitmapCondition)
+    }
+
+    /// Whether it can be true of a row whose numbers lie within bounds, which are `None` for columns without any, and empty for those in which
+    /// all is NULL.
+    pub fn may_hold(
+        &self,
+        parameters: &[Datum],
+        bounds: &dyn Fn(usize) -> Option<RangeInclusive<i64>>,
+    ) -> bool {
+        self.0.may_hold(parameters, bounds)
+    }
+
+    /// Selects the rows of the batch, or of a list in the order of rows, for which it is true.
+    pub(crate) fn select(
+        &self,
+        parameters: &[Datum],
+        batch: &PipelineBatch<'_>,
+        listed: Option<&[u32]>,
+        words: &mut Vec<u64>,
+        selected: &mut SelectedRows,
+    ) {
+        words.clear();
+        match listed {
+            None => {
+                words.resize(batch.rows.div_ceil(WORD_ROWS), !0);
+                if let (Some(last), rows @ 1..) = (words.last_mut(), batch.rows % WORD_ROWS) {
+                    *last = (1 << rows) - 1;
+                }
+            }
+            Some(rows) => {
+                words.resize(batch.rows.div_ceil(WORD_ROWS), 0);
+                for row in rows.iter().map(|&row| row as usize) {
+                    assert!(row < batch.rows, "a list of other rows");
+                    words[row / WORD_ROWS] |= 1 << (row % WORD_ROWS);
+                }
+            }
+        }
+        self.0.narrow(parameters, batch, words);
+        selected.begin(batch.rows);
+        for (at, &word) in words.iter().enumerate() {
+            selected.push_bits(at * WORD_ROWS, word);
+        }
+    }
+}
+
+impl BitmapTerm {
+    /// That a value is true, or false.
+    fn of(pipeline: &Pipeline, value: ValueNumber, is: bool, room: &mut usize) -> Option<BitmapTerm> {
+        *room = room.checked_sub(1)?;
+        let mut both = |left, right| {
+            let left = BitmapTerm::of(pipeline, left, is, room)?;
+            Some((Box::new(left), Box::new(BitmapTerm::of(pipeline, right, is, room)?)))
+        };
+        match pipeline.operation(value) {
+            Instruction::And(left, right) if is => {
+                both(left, right).map(|(left, right)| BitmapTerm::Both(left, right))
+            }
+            Instruction::Or(left, right) if !is => {
+                both(left, right).map(|(left, right)| BitmapTerm::Both(left, right))
+            }
+            Instruction::And(left, right) | Instruction::Or(left, right) => {
+                both(left, right).map(|(left, right)| BitmapTerm::Either(left, right))
+            }
+            Instruction::Not(operand) => BitmapTerm::of(pipeline, operand, !is, room),
+            Instruction::Column(column) => Some(BitmapTerm::Truth { column: column.into(), is }),
+            Instruction::IsNull(operand) => {
+                Some(BitmapTerm::Null { column: column_of(pipeline, operand)?, is })
+            }
+            Instruction::Compare(relation, left, right) => {
+                BitmapComparison::of(pipeline, relation, left, right, is).map(BitmapTerm::Comparison)
+            }
+            _ => None,
+        }
+    }
+
+    fn may_hold(&self, parameters: &[Datum], bounds: &dyn Fn(usize) -> Option<RangeInclusive<i64>>) -> bool {
+        match self {
+            BitmapTerm::Comparison(comparison) => comparison.may_hold(parameters, bounds),
+            BitmapTerm::Truth { .. } | BitmapTerm::Null { .. } => true,
+            BitmapTerm::Both(left, right) => {
+                left.may_hold(parameters, bounds) && right.may_hold(parameters, bounds)
+            }
+            BitmapTerm::Either(left, right) => {
+                left.may_hold(parameters, bounds) || right.may_hold(parameters, bounds)
+            }
+        }
+    }
+
+    /// Takes the bits of rows for which it is not true.
+    fn narrow(&self, parameters: &[Datum], batch: &PipelineBatch<'_>, words: &mut [u64]) {
+        match self {
+            BitmapTerm::Comparison(comparison) => {
+                comparison.narrow(parameters, batch, words);
+                keep_valid(&batch.columns[comparison.column], words);
+                if let Comparand::Column(column) = comparison.comparand {
+                    keep_valid(&batch.columns[column], words);
+                }
+            }
+            BitmapTerm::Truth { column, is } => {
+                let slice = &batch.columns[*column];
+                keep_bits(slice.values, slice.first_bit, *is, words);
+                keep_valid(slice, words);
+            }
+            BitmapTerm::Null { column, is } => match batch.columns[*column].validity {
+                Some((bits, first)) => keep_bits(bits, first, !is, words),
+                None if *is => words.fill(0),
+                None => {}
+            },
+            BitmapTerm::Both(left, right) => {
+                left.narrow(parameters, batch, words);
+                right.narrow(parameters, batch, words);
+            }
+            BitmapTerm::Either(left, right) => {
+                let mut held = words.to_vec();
+                left.narrow(parameters, batch, &mut held);
+                // The other decides on those that are left.
+                words.iter_mut().zip(&held).for_each(|(word, held)| *word &= !held);
+                right.narrow(parameters, batch, words);
+                words.iter_mut().zip(&held).for_each(|(word, held)| *word |= held);
+            }
+        }
+    }
+}
+
+/// The column whose value it is, or whose number in another type.
+fn column_of(pipeline: &Pipeline, value: ValueNumber) -> Option<usize> {
+    match pipeline.operation(value) {
+        Instruction::Column(column) => Some(column.into()),
+        Instruction::Widen(operand) | Instruction::Decimal(operand) => column_of(pipeline, operand),
+        _ => None,
+    }
+}
+
+impl BitmapComparison {
+    fn of(
+        pipeline: &Pipeline,
+        relation: ComparedBy,
+        left: ValueNumber,
+        right: ValueNumber,
+        is: bool,
+    ) -> Option<BitmapComparison> {
+        if matches!(pipeline.kind(left), ValueKind::Double | ValueKind::Bool) {
+            return None;
+        }
+        let parameter = |value| match pipeline.operation(value) {
+            Instruction::Parameter(parameter) => Some(usize::from(parameter)),
+            _ => None,
+        };
+        let (order, is_inverted) = match relation {
+            ComparedBy::Equal => (BitmapOrder::Equal, !is),
+            ComparedBy::Unequal => (BitmapOrder::Equal, is),
+            ComparedBy::Less => (BitmapOrder::Less, !is),
+            ComparedBy::GreaterOrEqual => (BitmapOrder::Less, is),
+            ComparedBy::Greater => (BitmapOrder::Greater, !is),
+            ComparedBy::LessOrEqual => (BitmapOrder::Greater, is),
+        };
+        let swapped = match order {
+            BitmapOrder::Equal => BitmapOrder::Equal,
+            BitmapOrder::Less => BitmapOrder::Greater,
+            BitmapOrder::Greater => BitmapOrder::Less,
+        };
+        let (column, order, comparand) = match (column_of(pipeline, left), column_of(pipeline, right)) {
+            (Some(column), None) => (column, order, Comparand::Parameter(parameter(right)?)),
+            (None, Some(column)) => (column, swapped, Comparand::Parameter(parameter(left)?)),
+            // One order less to make code of.
+            (Some(left), Some(right)) if order == BitmapOrder::Greater => {
+                (right, swapped, Comparand::Column(left))
+            }
+            (Some(left), Some(right)) => (left, order, Comparand::Column(right)),
+            (None, None) => return None,
+        };
+        let bytes = pipeline.columns[column].bytes;
+        let is_alike = match comparand {
+            Comparand::Column(other) => pipeline.columns[other].bytes == bytes,
+            Comparand::Parameter(_) => true,
+        };
+        is_alike.then_some(BitmapComparison { column, bytes, order, comparand, is_inverted })
+    }
+
+    fn may_hold(&self, parameters: &[Datum], bounds: &dyn Fn(usize) -> Option<RangeInclusive<i64>>) -> bool {
+        let (Comparand::Parameter(parameter), Some(bounds)) = (self.comparand, bounds(self.column)) else {
+            return true;
+        };
+        let Datum::Number(number) = parameters[parameter] else { return true };
+        if bounds.is_empty() {
+            return false;
+        }
+        let (least, greatest) = (i128::from(*bounds.start()), i128::from(*bounds.end()));
+        match (self.order, self.is_inverted) {
+            (BitmapOrder::Equal, false) => (least..=greatest).contains(&number),
+            (BitmapOrder::Equal, true) => (least, greatest) != (number, number),
+            (BitmapOrder::Less, false) => least < number,
+            (BitmapOrder::Less, true) => greatest >= number,
+            (BitmapOrder::Greater, false) => greatest > number,
+            (BitmapOrder::Greater, true) => least <= number,
+        }
+    }
+
+    fn narrow(&self, parameters: &[Datum], batch: &PipelineBatch<'_>, words: &mut [u64]) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has these instructions.
+            return unsafe { self.narrow_wide(parameters, batch, words) };
+        }
+        self.narrow_any(parameters, batch, words);
+    }
+
+    /// With instructions for 32 bytes at once.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn narrow_wide(&self, parameters: &[Datum], batch: &PipelineBatch<'_>, words: &mut [u64]) {
+        self.narrow_any(parameters, batch, words);
+    }
+
+    /// Inlined, so that it is made of the instructions that its caller may use.
+    #[inline(always)]
+    fn narrow_any(&self, parameters: &[Datum], batch: &PipelineBatch<'_>, words: &mut [u64]) {
+        let values = batch.columns[self.column].values;
+        let inverted = if self.is_inverted { !0 } else { 0 };
+        match (self.comparand, self.bytes) {
+            (Comparand::Parameter(parameter), bytes) => match (parameters[parameter], bytes) {
+                (Datum::Number(number), 4) => match i32::try_from(number) {
+                    Ok(bound) => keep_ordered(values, i32::from_ne_bytes, bound, self.order, inverted, words),
+                    Err(_) => self.keep_beyond(number, inverted, words),
+                },
+                (Datum::Number(number), 8) => match i64::try_from(number) {
+                    Ok(bound) => keep_ordered(values, i64::from_ne_bytes, bound, self.order, inverted, words),
+                    Err(_) => self.keep_beyond(number, inverted, words),
+                },
+                (Datum::Number(number), _) => {
+                    keep_ordered(values, i128::from_ne_bytes, number, self.order, inverted, words);
+                }
+                (Datum::Text(text), _) => keep(values, inverted, words, |value| same_bits(value, text)),
+                (Datum::Bool(_) | Datum::Double(_), _) => unreachable!("no kind that bitmaps compare"),
+            },
+            (Comparand::Column(other), bytes) => {
+                let (pair, is_equality) =
+                    ((values, batch.columns[other].values), self.order == BitmapOrder::Equal);
+                match bytes {
+                    4 => keep_pairs(pair, i32::from_ne_bytes, is_equality, inverted, words),
+                    8 => keep_pairs(pair, i64::from_ne_bytes, is_equality, inverted, words),
+                    // Texts are only asked whether they are equal.
+                    _ => keep_pairs(pair, i128::from_ne_bytes, is_equality, inverted, words),
+                }
+            }
+        }
+    }
+
+    /// Compares with a number that is less or greater than any of the column.
+    fn keep_beyond(&self, number: i128, inverted: u64, words: &mut [u64]) {
+        let holds = match self.order {
+            BitmapOrder::Equal => false,
+            BitmapOrder::Less => number > 0,
+            BitmapOrder::Greater => number < 0,
+        };
+        if !(holds ^ (inverted != 0)) {
+            words.fill(0);
+        }
+    }
+}
+
+/// Whether a text in a column is this one. Halves, as there are no instructions that compare 16 bytes.
+#[inline(always)]
+fn same_bits(value: [u8; 16], text: u128) -> bool {
+    let value = u128::from_le_bytes(value);
+    (value as u64 == text as u64) & ((value >> 64) as u64 == (text >> 64) as u64)
+}
+
+#[inline(always)]
+fn keep_ordered<const BYTES: usize, N: Copy + Ord>(
+    values: &[u8],
+    number: impl Fn([u8; BYTES]) -> N,
+    bound: N,
+    order: BitmapOrder,
+    inverted: u64,
+    words: &mut [u64],
+) {
+    match order {
+        BitmapOrder::Equal => keep(values, inverted, words, |value| number(value) == bound),
+        BitmapOrder::Less => keep(values, inverted, words, |value| number(value) < bound),
+        BitmapOrder::Greater => keep(values, inverted, words, |value| number(value) > bound),
+    }
+}
+
+/// Keeps the bits of rows whose value is so, or, inverted, is not.
+#[inline(always)]
+fn keep<const BYTES: usize>(
+    values: &[u8],
+    inverted: u64,
+    words: &mut [u64],
+    holds: impl Fn([u8; BYTES]) -> bool,
+) {
+    let (values, _) = values.as_chunks::<BYTES>();
+    for (word, values) in words.iter_mut().zip(values.chunks(WORD_ROWS)) {
+        if let Ok(values) = <&[_; WORD_ROWS]>::try_from(values)
+            && word.count_ones() > FEW_BITS
+        {
+            *word &= all_bits(|at| holds(values[at])) ^ inverted;
+        } else if *word != 0 {
+            *word &= each_bit(*word, |at| holds(values[at])) ^ inverted;
+        }
+    }
+}
+
+/// Keeps the bits of rows whose values in two columns are equal, or the left one is less.
+#[inline(always)]
+fn keep_pairs<const BYTES: usize, N: Copy + Ord>(
+    pair: (&[u8], &[u8]),
+    number: impl Fn([u8; BYTES]) -> N,
+    is_equality: bool,
+    inverted: u64,
+    words: &mut [u64],
+) {
+    match is_equality {
+        true => keep_both(pair, inverted, words, |left, right| number(left) == number(right)),
+        false => keep_both(pair, inverted, words, |left, right| number(left) < number(right)),
+    }
+}
+
+/// Keeps the bits of rows whose values in two columns are so, or, inverted, are not.
+#[inline(always)]
+fn keep_both<const BYTES: usize>(
+    (left, right): (&[u8], &[u8]),
+    inverted: u64,
+    words: &mut [u64],
+    holds: impl Fn([u8; BYTES], [u8; BYTES]) -> bool,
+) {
+    let (left, right) = (left.as_chunks::<BYTES>().0, right.as_chunks::<BYTES>().0);
+    let chunks = left.chunks(WORD_ROWS).zip(right.chunks(WORD_ROWS));
+    for (word, (left, right)) in words.iter_mut().zip(chunks) {
+        if let (Ok(left), Ok(right)) = (<&[_; WORD_ROWS]>::try_from(left), <&[_; WORD_ROWS]>::try_from(right))
+            && word.count_ones() > FEW_BITS
+        {
+            *word &= all_bits(|at| holds(left[at], right[at])) ^ inverted;
+        } else if *word != 0 {
+            *word &= each_bit(*word, |at| holds(left[at], right[at])) ^ inverted;
+        }
+    }
+}
+
+/// A bit for each of 64 rows.
+#[inline(always)]
+fn all_bits(holds: impl Fn(usize) -> bool) -> u64 {
+    let mut truths = [0; WORD_ROWS];
+    for (at, truth) in truths.iter_mut().enumerate() {
+        *truth = u8::from(holds(at));
+    }
+    let (eights, _) = truths.as_chunks::<8>();
+    // The lowest bits of eight bytes side by side: the product has the bit of byte n at 56 + n.
+    let side_by_side = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    let bits = |(at, eight): (usize, &[u8; 8])| side_by_side(eight) << (8 * at);
+    eights.iter().enumerate().map(bits).fold(0, |word, bits| word | bits)
+}
+
+/// A bit for each of the rows that have one in the word.
+#[inline(always)]
+fn each_bit(word: u64, holds: impl Fn(usize) -> bool) -> u64 {
+    let (mut left, mut held) = (word, 0);
+    while left != 0 {
+        let at = left.trailing_zeros();
+        held |= u64::from(holds(at as usize)) << at;
+        left &= left - 1;
+    }
+    held
+}
+
+/// Keeps the bits of rows that have a value.
+fn keep_valid(slice: &ColumnSlice<'_>, words: &mut [u64]) {
+    if let Some((bits, first)) = slice.validity {
+        keep_bits(bits, first, true, words);
+    }
+}
+
+/// Keeps the bits of rows whose bit, of those from `first` on, is so.
+fn keep_bits(bits: &[u8], first: usize, is: bool, words: &mut [u64]) {
+    let (start, shift) = (first / 8, first % 8);
+    for (at, word) in words.iter_mut().enumerate().filter(|(_, word)| **word != 0) {
+        let mut bytes = [0; 16];
+        // Nine bytes have all of them, whatever the shift is.
+        let there = &bits[start + 8 * at..];
+        let count = there.len().min(9);
+        bytes[..count].copy_from_slice(&there[..count]);
+        let held = (u128::from_le_bytes(bytes) >> shift) as u64;
+        *word &= if is { held } else { !held };
+    }
+}
+
+#[cfg(test)]
+impl BitmapCondition {
+    /// With something else in place of one of its terms, for tests that must find it.
+    pub(crate) fn spoiled(&self, fault: BitmapFault) -> BitmapCondition {
+        let mut spoiled = self.clone();
+        spoiled.0.spoil(fault);
+        spoiled
+    }
+}
+
+/// What is wrong with a condition.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BitmapFault {
+    LessIsEqual,
+    Inverted,
+    BothIsEither,
+    NullIsValue,
+    TrueIsFalse,
+}
+
+#[cfg(test)]
+impl BitmapTerm {
+    fn spoil(&mut self, fault: BitmapFault) {
+        match (self, fault) {
+            (BitmapTerm::Comparison(comparison), BitmapFault::LessIsEqual) => {
+                comparison.order = BitmapOrder::Equal;
+            }
+            (BitmapTerm::Comparison(comparison), BitmapFault::Inverted) => {
+                comparison.is_inverted = !comparison.is_inverted;
+            }
+            (term @ BitmapTerm::Both(..), BitmapFault::BothIsEither) => {
+                let BitmapTerm::Both(left, right) = term.clone() else { unreachable!("it is matched") };
+                *term = BitmapTerm::Either(left, right);
+            }
+            (BitmapTerm::Null { is, .. }, BitmapFault::NullIsValue)
+            | (BitmapTerm::Truth { is, .. }, BitmapFault::TrueIsFalse) => *is = !*is,
+            (BitmapTerm::Both(left, right) | BitmapTerm::Either(left, right), _) => {
+                left.spoil(fault);
+                right.spoil(fault);
+            }
+            _ => {}
+        }
+    }
+}

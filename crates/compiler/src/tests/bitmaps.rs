@@ -1,0 +1,190 @@
+//! Random conditions over random rows, by bitmaps and interpreted.
+
+use super::{ColumnMemory, RELATIONS, batch, datum, memory};
+use crate::bitmaps::BitmapFault;
+use crate::{
+    BitmapCondition, Datum, InputColumn, Instruction, Pipeline, PipelineBuilder, PipelineRunner, ValueKind,
+    ValueNumber,
+};
+use fastrand::Rng;
+use std::ops::RangeInclusive;
+
+fn column(rng: &mut Rng) -> InputColumn {
+    match rng.u8(..9) {
+        0 => InputColumn::of(ValueKind::Bool),
+        1 | 2 => InputColumn::of(ValueKind::Int32),
+        3 => InputColumn::of(ValueKind::Int64),
+        4 => InputColumn::of(ValueKind::Date),
+        5 => InputColumn::decimal(30, 4),
+        6 => InputColumn::decimal(50, 8),
+        7 => InputColumn::decimal(100, 16),
+        _ => InputColumn::of(ValueKind::Text { words: rng.u8(1..=2) }),
+    }
+}
+
+/// A condition that is well typed by chance, mostly one that bitmaps can decide.
+fn condition(rng: &mut Rng) -> Pipeline {
+    let mut builder = PipelineBuilder::default();
+    let mut values: Vec<ValueNumber> = Vec::new();
+    for _ in 0..rng.usize(2..7) {
+        let column = column(rng);
+        let number = builder.input(column).expect("a form that there is");
+        let value = builder.compute(Instruction::Column(number)).expect("a column");
+        let others = [Instruction::Widen(value), Instruction::Decimal(value)];
+        values.push(value);
+        values.extend(others.into_iter().filter_map(|other| builder.compute(other).ok()));
+        let kind = builder.kind(*values.last().expect("a value"));
+        values.push(builder.parameter(kind).expect("a constant"));
+    }
+    let is_truth = |value: &ValueNumber| builder.kind(*value) == ValueKind::Bool;
+    let mut truths: Vec<ValueNumber> = values.iter().copied().filter(is_truth).collect();
+    for _ in 0..rng.usize(10..120) {
+        let of = |rng: &mut Rng| values[rng.usize(..values.len())];
+        let operation = match rng.u8(..10) {
+            0..6 => Instruction::Compare(RELATIONS[rng.usize(..6)], of(rng), of(rng)),
+            6 => Instruction::IsNull(of(rng)),
+            kind if !truths.is_empty() => {
+                let (left, right) = (truths[rng.usize(..truths.len())], truths[rng.usize(..truths.len())]);
+                match kind {
+                    7 => Instruction::And(left, right),
+                    8 => Instruction::Or(left, right),
+                    _ => Instruction::Not(left),
+                }
+            }
+            _ => continue,
+        };
+        truths.extend(builder.compute(operation).ok());
+    }
+    let last = truths
+        .last()
+        .copied()
+        .unwrap_or_else(|| builder.compute(Instruction::IsNull(values[0])).expect("a truth value"));
+    builder.keep(last).expect("a truth value");
+    builder.finish_selecting().expect("no aggregates")
+}
+
+/// A condition, its constants and rows.
+struct ConditionCase {
+    pipeline: Pipeline,
+    parameters: Vec<Datum>,
+    columns: Vec<ColumnMemory>,
+    rows: usize,
+    /// Some of the rows.
+    listed: Vec<u32>,
+}
+
+impl ConditionCase {
+    fn new(seed: u64) -> ConditionCase {
+        let mut rng = Rng::with_seed(seed);
+        let pipeline = condition(&mut rng);
+        let parameters = pipeline.parameters.iter().map(|&kind| datum(&mut rng, kind)).collect();
+        let rows = rng.usize(..300);
+        let columns = pipeline.columns.iter().map(|&column| memory(&mut rng, column, rows)).collect();
+        let share = rng.u32(1..20);
+        let listed = (0..rows as u32).filter(|_| rng.u32(..20) < share).collect();
+        ConditionCase { pipeline, parameters, columns, rows, listed }
+    }
+
+    /// Which rows, and which of the list, are selected; by the interpreter where there are no bitmaps.
+    fn selected(&self, bitmaps: Option<&BitmapCondition>) -> [Vec<u32>; 2] {
+        let batch = batch(&self.pipeline, &self.columns, self.rows);
+        let mut runner = PipelineRunner::new(&self.pipeline, &self.parameters).expect("its parameters");
+        [None, Some(&self.listed[..])].map(|listed| {
+            match (bitmaps, listed) {
+                (Some(bitmaps), listed) => runner.select(bitmaps, &batch, listed),
+                (None, None) => runner.run(None, &batch).expect("nothing fails"),
+                (None, Some(rows)) => {
+                    let listing = self.pipeline.of_listed_rows();
+                    runner.run_listed(&listing, None, &batch, rows).expect("nothing fails");
+                }
+            }
+            runner.selected().to_vec()
+        })
+    }
+}
+
+#[test]
+fn bitmaps_and_the_interpreter_select_the_same() {
+    let (mut decided, mut parted) = (0, 0);
+    for seed in 0..4000 {
+        let case = ConditionCase::new(seed);
+        let Some(bitmaps) = BitmapCondition::of(&case.pipeline) else { continue };
+        let expected = case.selected(None);
+        assert_eq!(case.selected(Some(&bitmaps)), expected, "seed {seed}\n{}", case.pipeline);
+        decided += 1;
+        parted += u32::from((10..case.rows.saturating_sub(10)).contains(&expected[0].len()));
+    }
+    assert!(decided > 1800, "only {decided} have bitmaps");
+    assert!(parted > 600, "only {parted} that keep some rows and drop others");
+}
+
+impl ConditionCase {
+    /// The least and the greatest number of each column that has numbers of at most 64 bits, or narrower by so much.
+    fn bounds(&self, narrower: i64) -> Vec<Option<RangeInclusive<i64>>> {
+        let batch = batch(&self.pipeline, &self.columns, self.rows);
+        let of = |(at, column): (usize, &InputColumn)| {
+            let is_number = column.kind.is_number() || column.kind == ValueKind::Date;
+            let values = (0..self.rows).filter(|&row| batch.columns[at].is_valid(row));
+            let numbers = values.filter_map(|row| match batch.columns[at].value(*column, row) {
+                Datum::Number(number) => i64::try_from(number).ok(),
+                _ => None,
+            });
+            let bounds = numbers.fold((i64::MAX, i64::MIN), |(least, greatest), number| {
+                (least.min(number), greatest.max(number))
+            });
+            let bounds = bounds.0.saturating_add(narrower)..=bounds.1.saturating_sub(narrower);
+            (is_number && column.bytes <= 8).then_some(bounds)
+        };
+        self.pipeline.columns.iter().enumerate().map(of).collect()
+    }
+
+    fn may_hold(&self, bitmaps: &BitmapCondition, narrower: i64) -> bool {
+        let bounds = self.bounds(narrower);
+        bitmaps.may_hold(&self.parameters, &|column| bounds[column].clone())
+    }
+}
+
+#[test]
+fn what_holds_for_a_row_may_hold_within_the_bounds() {
+    let (mut holding, mut ruled_out, mut missed) = (0, 0, 0);
+    for seed in 0..4000 {
+        let case = ConditionCase::new(seed);
+        let Some(bitmaps) = BitmapCondition::of(&case.pipeline) else { continue };
+        let [selected, _] = case.selected(None);
+        let may_hold = case.may_hold(&bitmaps, 0);
+        assert!(may_hold || selected.is_empty(), "seed {seed}\n{}", case.pipeline);
+        holding += u32::from(!selected.is_empty());
+        ruled_out += u32::from(!may_hold);
+        // The control: bounds that are too narrow rule out what holds.
+        missed += u32::from(!selected.is_empty() && !case.may_hold(&bitmaps, 1));
+    }
+    assert!(holding > 800, "only {holding} hold for a row");
+    assert!(ruled_out > 50, "only {ruled_out} are ruled out");
+    assert!(missed > 10, "only {missed} with bounds that are too narrow");
+}
+
+/// The control of the first test: conditions that are not those of their pipelines are found.
+#[test]
+fn wrong_bitmaps_are_found() {
+    use BitmapFault::{BothIsEither, Inverted, LessIsEqual, NullIsValue, TrueIsFalse};
+    for fault in [LessIsEqual, Inverted, BothIsEither, NullIsValue, TrueIsFalse] {
+        let is_found = (0..500).any(|seed| {
+            let case = ConditionCase::new(seed);
+            let bitmaps = BitmapCondition::of(&case.pipeline);
+            bitmaps.is_some_and(|bitmaps| case.selected(Some(&bitmaps.spoiled(fault))) != case.selected(None))
+        });
+        assert!(is_found, "{fault:?} is not found");
+    }
+}
+
+#[test]
+fn a_value_that_is_used_again_and_again_has_no_bitmap() {
+    let mut builder = PipelineBuilder::default();
+    let column = builder.input(InputColumn::of(ValueKind::Bool)).expect("a column");
+    let mut value = builder.compute(Instruction::Column(column)).expect("its value");
+    for doubled in 0..60 {
+        assert_eq!(builder.has_bitmap(value), doubled < 4, "{doubled}");
+        let both = builder.compute(Instruction::And(value, value)).expect("truth values");
+        value = builder.compute(Instruction::Or(both, both)).expect("truth values");
+    }
+}
