@@ -271,6 +271,19 @@ fn check_view(view: &ReadView, table: &Table, state: &State) {
     let mut rows = view_rows(view, table, &COLUMNS);
     rows.sort_by_key(by_id);
     assert!(rows.iter().eq(state.values()), "view: {rows:?}\nmodel: {state:?}");
+    check_bounds(view, table);
+}
+
+/// What a view shows of a block is within the bounds that scans leave out blocks by.
+fn check_bounds(view: &ReadView, table: &Table) {
+    for part in 0..view.parts(table) {
+        let rows = image_rows(&view.read(table, part, &COLUMNS).unwrap(), table, &COLUMNS);
+        for column in COLUMNS {
+            let Some(bounds) = view.bounds(table, part, column) else { continue };
+            let is_within = |value: &Value| value.as_integer().is_none_or(|number| bounds.contains(&number));
+            assert!(rows.iter().all(|row| is_within(&row[column])), "column {column}, {bounds:?}: {rows:?}");
+        }
+    }
 }
 
 fn check_transaction(transaction: &mut Transaction, table: &Arc<Table>, state: &State) {
