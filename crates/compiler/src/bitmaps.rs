@@ -1,7 +1,7 @@
 //! Conditions that are decided column by column, for many rows at once.
 //!
 //! A comparison of columns and constants is a loop over a column that leaves one bit for each row. The processor compares several values
-//! in an instruction, and nothing is branched on; a pipeline's code looks at one row at a time and takes ten times as long for it.
+//! in an instruction, and nothing is branched on; a pipeline's code looks at one row at a time, and reads all columns of all rows.
 //! ```text
 //!   %0 >= day       1 1 0 1 0 0 1 ...     a word for 64 rows
 //!   day < %1      & 1 0 0 1 0 0 0 ...     a word without bits is not looked at again,
