@@ -79,8 +79,9 @@ for bug in "${planted[@]}"; do expect_report "$bug"; done
 
 say "tests under the ${kind} sanitizer"
 if [ "$part" = short ]; then
+    export ANKERDB_TRANSFERS=4000
     run "${CRATES[@]/#/-pankerdb-}" --lib --test concurrent --test anomalies --test lending --test locks \
-        --test precision --test transfers
+        --test precision --test transfers -- --skip hundreds_of_strings_longer_than_half_a_chunk_fit
     run -p ankerdb-engine --test histories -- serializable
 else
     # These look at the memory of the process, or limit it, of which the sanitizers use as much as they like.

@@ -9,6 +9,12 @@ use support::*;
 const ACCOUNTS: i32 = 300;
 const TOTAL: i64 = ACCOUNTS as i64 * 100;
 
+/// Transfers of each writer. Under a sanitizer, which makes each many times as long, a part of them (`ANKERDB_TRANSFERS`) meets as
+/// many interleavings of two accesses as it has to.
+fn transfers_per_writer() -> usize {
+    std::env::var("ANKERDB_TRANSFERS").map_or(20_000, |number| number.parse().expect("a number of transfers"))
+}
+
 /// Number of rows and sum of column a over both tables, in one snapshot.
 fn totals(database: &Database, tables: &[Arc<Table>; 2]) -> (usize, i64) {
     let view = database.snapshot().read_view();
@@ -82,7 +88,7 @@ fn sums_stay_constant(configuration: Configuration, level: Isolation) {
                 scope.spawn(move || {
                     let mut random = fastrand::Rng::with_seed(thread);
                     let mut session = database.session();
-                    for _ in 0..20_000 {
+                    for _ in 0..transfers_per_writer() {
                         let (from, to) = (random.i32(0..ACCOUNTS), random.i32(0..ACCOUNTS));
                         let moves_out = random.u8(0..4) == 0;
                         let done = session.run(level, |transaction| match (moves_out, from == to) {
