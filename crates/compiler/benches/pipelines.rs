@@ -172,7 +172,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
 
 impl Query {
     fn batch<'a>(&self, block: &'a [Vec<u8>]) -> PipelineBatch<'a> {
-        let slice = |values| ankerdb_compiler::ColumnSlice { values, first_bit: 0, validity: None };
+        let slice =
+            |values| ankerdb_compiler::ColumnSlice { values, first_bit: 0, validity: None, compressed: None };
         let columns = block.iter().map(|column| slice(&column[..])).collect();
         PipelineBatch::new(&self.pipeline, columns, ROWS).expect("whole columns")
     }

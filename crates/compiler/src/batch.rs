@@ -11,6 +11,29 @@ pub struct ColumnSlice<'a> {
     pub first_bit: usize,
     /// A bit for each value that is not NULL, and the first one's place; `None` if no value is NULL.
     pub validity: Option<(&'a [u8], usize)>,
+    /// Its values in fewer bytes, if they are at hand: what [bitmaps](crate::BitmapCondition) read in their place.
+    pub compressed: Option<CompressedSlice<'a>>,
+}
+
+/// A compressed copy of a column: a code for each value, in the order of numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct CompressedSlice<'a> {
+    /// The codes, any for a NULL.
+    pub codes: &'a [u8],
+    /// Bytes of a code: 1, 2 or 4.
+    pub bytes: u8,
+    /// What codes mean.
+    pub meaning: CodeMeaning<'a>,
+}
+
+/// What the codes of a column mean.
+#[derive(Clone, Copy, Debug)]
+pub enum CodeMeaning<'a> {
+    /// A number: by how much it is more than this one.
+    Above(i64),
+    /// A text: its place among these, which are as a column has them. All that have more than 12 bytes may be one, which equals
+    /// no shorter text.
+    Texts(&'a [u128]),
 }
 
 /// Columns of equal length, as a pipeline declares them.
@@ -31,7 +54,17 @@ impl<'a> PipelineBatch<'a> {
                 0 => has_bits(column.values, column.first_bit),
                 bytes => column.first_bit == 0 && column.values.len() / usize::from(bytes) >= rows,
             };
-            has_values && column.validity.is_none_or(|(bits, first)| has_bits(bits, first))
+            let has_codes = |compressed: CompressedSlice<'_>| {
+                let is_of_kind = match compressed.meaning {
+                    CodeMeaning::Above(_) => declared.kind.is_number() || declared.kind == ValueKind::Date,
+                    CodeMeaning::Texts(_) => matches!(declared.kind, ValueKind::Text { .. }),
+                };
+                let bytes = usize::from(compressed.bytes);
+                is_of_kind && matches!(bytes, 1 | 2 | 4) && compressed.codes.len() / bytes >= rows
+            };
+            has_values
+                && column.validity.is_none_or(|(bits, first)| has_bits(bits, first))
+                && column.compressed.is_none_or(has_codes)
         };
         let all = columns.len() == pipeline.columns.len() && columns.iter().zip(&pipeline.columns).all(fits);
         all.then_some(PipelineBatch { columns, rows })

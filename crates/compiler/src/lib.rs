@@ -36,7 +36,7 @@ mod selected;
 mod tests;
 
 pub use backend::{Compiled, NoCode};
-pub use batch::{ColumnSlice, Datum, PipelineBatch};
+pub use batch::{CodeMeaning, ColumnSlice, CompressedSlice, Datum, PipelineBatch};
 pub use bitmaps::BitmapCondition;
 pub use build::{IllTyped, PipelineBuilder};
 pub use groups::PipelineGroups;

@@ -2,8 +2,9 @@
 
 use crate::lanes::Planted;
 use crate::{
-    ColumnSlice, ComparedBy, Compiled, Datum, Fault, InputColumn, Instruction, Pipeline, PipelineAggregate,
-    PipelineBatch, PipelineBuilder, PipelineGroups, PipelineRunner, ValueKind, ValueNumber,
+    CodeMeaning, ColumnSlice, ComparedBy, Compiled, CompressedSlice, Datum, Fault, InputColumn, Instruction,
+    Pipeline, PipelineAggregate, PipelineBatch, PipelineBuilder, PipelineGroups, PipelineRunner, ValueKind,
+    ValueNumber,
 };
 use fastrand::Rng;
 use std::collections::BTreeMap;
@@ -83,6 +84,7 @@ fn batch<'a>(pipeline: &Pipeline, columns: &'a [ColumnMemory], rows: usize) -> P
         values: &memory.values,
         first_bit: if column.bytes == 0 { memory.first } else { 0 },
         validity: memory.validity.as_ref().map(|bits| (&bits[..], memory.first)),
+        compressed: None,
     });
     PipelineBatch::new(pipeline, slices.collect(), rows).expect("columns of that many rows")
 }
@@ -384,7 +386,12 @@ fn ill_typed_instructions_are_refused() {
 fn a_batch_has_all_values_of_its_rows() {
     let (builder, _) = revenue();
     let pipeline = builder.finish();
-    let slice = |bytes: usize| ColumnSlice { values: &[0; 64][..bytes], first_bit: 0, validity: None };
+    let slice = |bytes: usize| ColumnSlice {
+        values: &[0; 64][..bytes],
+        first_bit: 0,
+        validity: None,
+        compressed: None,
+    };
     let columns = |day, price| vec![slice(day), slice(64), slice(64), slice(price)];
     assert!(PipelineBatch::new(&pipeline, columns(32, 64), 8).is_some());
     assert!(PipelineBatch::new(&pipeline, columns(31, 64), 8).is_none(), "a date too few");
@@ -393,6 +400,15 @@ fn a_batch_has_all_values_of_its_rows() {
     let mut with_nulls = columns(32, 64);
     with_nulls[0].validity = Some((&[255], 1));
     assert!(PipelineBatch::new(&pipeline, with_nulls, 8).is_none(), "a bit of validity too few");
+    let coded = |codes, bytes, meaning| {
+        let mut columns = columns(32, 64);
+        columns[0].compressed = Some(CompressedSlice { codes, bytes, meaning });
+        PipelineBatch::new(&pipeline, columns, 8)
+    };
+    assert!(coded(&[0; 16], 2, CodeMeaning::Above(1)).is_some());
+    assert!(coded(&[0; 15], 2, CodeMeaning::Above(1)).is_none(), "a code too few");
+    assert!(coded(&[0; 64], 3, CodeMeaning::Above(1)).is_none(), "codes of three bytes");
+    assert!(coded(&[0; 16], 2, CodeMeaning::Texts(&[])).is_none(), "texts in place of a date");
 }
 
 /// The directory grows, and every group is found again.
@@ -405,7 +421,7 @@ fn many_groups_are_kept_apart() {
     builder.aggregate(PipelineAggregate::Rows).expect("always possible");
     let pipeline = builder.finish();
     let numbers: Vec<u8> = (0..5000i64).map(|row| row % 1250).flat_map(i64::to_ne_bytes).collect();
-    let slice = ColumnSlice { values: &numbers, first_bit: 0, validity: None };
+    let slice = ColumnSlice { values: &numbers, first_bit: 0, validity: None, compressed: None };
     let batch = PipelineBatch::new(&pipeline, vec![slice], 5000).expect("5000 numbers");
     for code in [None, Compiled::new(&pipeline, 0, true).ok()] {
         let mut runner = PipelineRunner::new(&pipeline, &[]).expect("no parameters");

@@ -90,8 +90,8 @@ pub use ankerdb_memory::emergency_pool::Backed;
 pub use ankerdb_memory::machine::memory_bytes as machine_memory_bytes;
 pub use ankerdb_region::{PageSize, Technique};
 pub use ankerdb_snapshot::{
-    BlockImage, Bytes, ColumnImage, ColumnStatistics, ReadView, Snapshot, SnapshotStrategy, TableStatistics,
-    TightLoops,
+    BlockImage, Bytes, CodesMean, ColumnImage, ColumnStatistics, CompressedColumn, ReadView, Snapshot,
+    SnapshotStrategy, TableStatistics, TightLoops,
 };
 pub use ankerdb_table::{
     Cell, Check, ColumnDefinition, ColumnDomain, ColumnText, ConstraintTiming, Derivation, ForeignKey,

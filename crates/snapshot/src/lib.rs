@@ -10,6 +10,7 @@
 //! `ankerdb_table`'s `area` and `ankerdb_sync::lending`.
 
 mod column;
+mod compressed;
 mod counters;
 mod forked;
 mod image;
@@ -21,6 +22,7 @@ mod version_scan;
 mod view;
 
 pub use column::{column_snapshot_bytes, release_column_snapshots};
+pub use compressed::{CodesMean, CompressedColumn};
 pub use counters::SnapshotCounters;
 pub use image::{BlockImage, Bytes, ColumnImage};
 pub use snapshot::{Snapshot, SnapshotOrigin, reader_slot};

@@ -8,6 +8,7 @@
 //! the memory of a forked process, in `forked`.
 
 use crate::column::ColumnSnapshot;
+use crate::compressed::{self, CompressedColumn};
 use crate::counters::SnapshotCounters;
 use crate::forked::read_in_copy;
 use crate::image::{BlockImage, ColumnCopy, ColumnImage};
@@ -222,6 +223,24 @@ impl Snapshot {
             copy_block(Storage::of(table).block(number), None, &[], self.0.timestamp, &pin).0
         };
         kept.rows.get_or_insert_with(find).clone()
+    }
+
+    /// A compressed copy of a column that `image` shows of a block, if that is lent, and there is a copy.
+    pub(crate) fn compressed(
+        &self,
+        table: &Table,
+        number: BlockNumber,
+        column: usize,
+        image: &ColumnImage,
+    ) -> Option<Arc<CompressedColumn>> {
+        let block = Storage::of(table).block(number);
+        let change = block.column_change(column);
+        if !image.lent || change > self.0.timestamp {
+            return None;
+        }
+        let definition = (column, table.columns()[column].data_type);
+        let may_make = || self.0.origin.memory_limit.check(Claim::Large, 0).is_ok();
+        compressed::kept_or_made(block, definition, change, image, may_make)
     }
 
     pub(crate) fn is_forked(&self) -> bool {

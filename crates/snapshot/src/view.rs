@@ -1,5 +1,6 @@
 //! What one analytical query reads: a snapshot and, inside a transaction, the transaction's own writes over it.
 
+use crate::compressed::CompressedColumn;
 use crate::image::{BlockImage, ColumnCopy, ColumnImage, all_ones};
 use crate::snapshot::Snapshot;
 use crate::statistics::{TableStatistics, estimate, table_statistics};
@@ -143,6 +144,20 @@ impl ReadView {
         // What a snapshot shows was written, and its bounds widened, before the snapshot was taken.
         let (least, greatest) = zone.bounds().unwrap_or((i64::MAX, i64::MIN));
         Some(least..=greatest)
+    }
+
+    /// A compressed copy of a column, of which [`read`](Self::read) has given `image` as that of a part: the same values, a code for each. `None`
+    /// where none is kept: for a copy, under own writes, for the first one who asks after a change, and for columns with too many
+    /// different values, or of types that have no codes. Making one costs two passes over the column, and finding it two locks.
+    pub fn compressed(
+        &self,
+        table: &Table,
+        part: usize,
+        column: usize,
+        image: &ColumnImage,
+    ) -> Option<Arc<CompressedColumn>> {
+        let block = part.checked_sub(self.own_parts(table))?;
+        self.snapshot.compressed(table, BlockNumber(block), column, image)
     }
 
     /// Which rows the places of a part's image stand for, those without a visible row among them; `rows` is the image's

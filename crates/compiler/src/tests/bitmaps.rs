@@ -3,8 +3,8 @@
 use super::{ColumnMemory, RELATIONS, batch, datum, memory};
 use crate::bitmaps::BitmapFault;
 use crate::{
-    BitmapCondition, Datum, InputColumn, Instruction, Pipeline, PipelineBuilder, PipelineRunner, ValueKind,
-    ValueNumber,
+    BitmapCondition, CodeMeaning, CompressedSlice, Datum, InputColumn, Instruction, Pipeline, PipelineBatch,
+    PipelineBuilder, PipelineRunner, ValueKind, ValueNumber,
 };
 use fastrand::Rng;
 use std::ops::RangeInclusive;
@@ -87,15 +87,18 @@ impl ConditionCase {
 
     /// Which rows, and which of the list, are selected; by the interpreter where there are no bitmaps.
     fn selected(&self, bitmaps: Option<&BitmapCondition>) -> [Vec<u32>; 2] {
-        let batch = batch(&self.pipeline, &self.columns, self.rows);
+        self.selected_of(bitmaps, &batch(&self.pipeline, &self.columns, self.rows))
+    }
+
+    fn selected_of(&self, bitmaps: Option<&BitmapCondition>, batch: &PipelineBatch<'_>) -> [Vec<u32>; 2] {
         let mut runner = PipelineRunner::new(&self.pipeline, &self.parameters).expect("its parameters");
         [None, Some(&self.listed[..])].map(|listed| {
             match (bitmaps, listed) {
-                (Some(bitmaps), listed) => runner.select(bitmaps, &batch, listed),
-                (None, None) => runner.run(None, &batch).expect("nothing fails"),
+                (Some(bitmaps), listed) => runner.select(bitmaps, batch, listed),
+                (None, None) => runner.run(None, batch).expect("nothing fails"),
                 (None, Some(rows)) => {
                     let listing = self.pipeline.of_listed_rows();
-                    runner.run_listed(&listing, None, &batch, rows).expect("nothing fails");
+                    runner.run_listed(&listing, None, batch, rows).expect("nothing fails");
                 }
             }
             runner.selected().to_vec()
@@ -116,6 +119,136 @@ fn bitmaps_and_the_interpreter_select_the_same() {
     }
     assert!(decided > 1800, "only {decided} have bitmaps");
     assert!(parted > 600, "only {parted} that keep some rows and drop others");
+}
+
+/// A column in codes.
+struct CompressedMemory {
+    codes: Vec<u8>,
+    bytes: u8,
+    least: i64,
+    /// Of a column of texts.
+    texts: Option<Vec<u128>>,
+}
+
+impl CompressedMemory {
+    fn slice(&self) -> CompressedSlice<'_> {
+        let meaning = match &self.texts {
+            Some(texts) => CodeMeaning::Texts(texts),
+            None => CodeMeaning::Above(self.least),
+        };
+        CompressedSlice { codes: &self.codes, bytes: self.bytes, meaning }
+    }
+}
+
+impl ConditionCase {
+    /// A column in codes of one, two or four bytes; `None` for one that has more, or another kind.
+    fn compressed(&self, rng: &mut Rng, column: usize) -> Option<CompressedMemory> {
+        let (declared, batch) =
+            (self.pipeline.columns[column], batch(&self.pipeline, &self.columns, self.rows));
+        let slice = batch.columns[column];
+        let value = |row| slice.is_valid(row).then(|| slice.value(declared, row));
+        let values: Vec<Option<Datum>> = (0..self.rows).map(value).collect();
+        let (mut numbers, mut texts) = (Vec::new(), Vec::new());
+        for value in &values {
+            match value {
+                Some(Datum::Number(number)) => numbers.push(*number),
+                Some(Datum::Text(text)) => texts.push(*text),
+                _ => {}
+            }
+        }
+        if matches!(declared.kind, ValueKind::Bool | ValueKind::Double) {
+            return None;
+        }
+        // One that no row has.
+        texts.push(!0);
+        rng.shuffle(&mut texts);
+        let least = i64::try_from(numbers.iter().min().copied().unwrap_or_default()).ok()?;
+        let least = least.saturating_sub(rng.i64(0..3));
+        let code = |value: &Option<Datum>, rng: &mut Rng| match value {
+            Some(Datum::Number(number)) => *number - i128::from(least),
+            Some(Datum::Text(text)) => texts.iter().position(|of| of == text).expect("each is there") as i128,
+            _ => rng.u8(..).into(),
+        };
+        let codes: Vec<i128> = values.iter().map(|value| code(value, rng)).collect();
+        let bytes = match codes.iter().max().copied().unwrap_or_default() {
+            ..0x100 => [1, 2, 4][rng.usize(..3)],
+            0x100..0x1_0000 => [2, 4][rng.usize(..2)],
+            0x1_0000..0x1_0000_0000 => 4,
+            _ => return None,
+        };
+        let codes = codes.iter().flat_map(|code| code.to_le_bytes()[..bytes].to_vec()).collect();
+        let texts = matches!(declared.kind, ValueKind::Text { .. }).then_some(texts);
+        Some(CompressedMemory { codes, bytes: bytes as u8, least, texts })
+    }
+
+    /// Which rows, and which of the list, are selected by codes that mean so much more, and how many columns have codes.
+    fn selected_by_codes(&self, bitmaps: &BitmapCondition, more: i64) -> ([Vec<u32>; 2], usize) {
+        let mut rng = Rng::with_seed(self.rows as u64);
+        let mut batch = batch(&self.pipeline, &self.columns, self.rows);
+        let compared = bitmaps.comparable_by_codes();
+        let mut compressed: Vec<_> =
+            compared.iter().map(|&column| (column, self.compressed(&mut rng, column))).collect();
+        compressed
+            .iter_mut()
+            .filter_map(|(_, compressed)| compressed.as_mut())
+            .for_each(|of| of.least += more);
+        for (column, compressed) in &compressed {
+            batch.columns[*column].compressed = compressed.as_ref().map(CompressedMemory::slice);
+        }
+        let count = compressed.iter().filter(|(_, compressed)| compressed.is_some()).count();
+        (self.selected_of(Some(bitmaps), &batch), count)
+    }
+}
+
+#[test]
+fn codes_select_what_values_do() {
+    let (mut coded, mut missed) = (0, 0);
+    for seed in 0..4000 {
+        let case = ConditionCase::new(seed);
+        let Some(bitmaps) = BitmapCondition::of(&case.pipeline) else { continue };
+        let expected = case.selected(None);
+        let (selected, columns) = case.selected_by_codes(&bitmaps, 0);
+        assert_eq!(selected, expected, "seed {seed}\n{}", case.pipeline);
+        coded += u32::from(columns > 0 && case.rows > 0);
+        // The control: codes that mean other numbers.
+        missed += u32::from(case.selected_by_codes(&bitmaps, 1).0 != expected);
+    }
+    assert!(coded > 300, "only {coded} with codes");
+    assert!(missed > 10, "only {missed} with codes that mean other numbers");
+}
+
+/// Columns whose codes begin at different numbers and have different widths, compared with each other.
+#[test]
+fn codes_of_two_columns_are_compared_as_their_numbers_are() {
+    let mut rng = Rng::with_seed(3);
+    let mut compared = 0;
+    for (relation, (left, right)) in RELATIONS.into_iter().flat_map(|relation| {
+        let ranges = [(0..200, 90..220), (0..200, 100..900), (-500..500, 100..200), (-1000..2000, 0..3000)];
+        ranges.into_iter().map(move |ranges| (relation, ranges))
+    }) {
+        let mut builder = PipelineBuilder::default();
+        let mut column = || {
+            let number = builder.input(InputColumn::of(ValueKind::Int32)).expect("a form that there is");
+            builder.compute(Instruction::Column(number)).expect("a column")
+        };
+        let (one, other) = (column(), column());
+        let holds = builder.compute(Instruction::Compare(relation, one, other)).expect("two numbers");
+        builder.keep(holds).expect("a truth value");
+        let pipeline = builder.finish_selecting().expect("no aggregates");
+        let mut numbers = |range: std::ops::Range<i32>| ColumnMemory {
+            values: (0..300).flat_map(|_| rng.i32(range.clone()).to_ne_bytes()).collect(),
+            validity: None,
+            first: 0,
+        };
+        let columns = vec![numbers(left), numbers(right)];
+        let listed = (0..300).step_by(7).collect();
+        let case = ConditionCase { pipeline, parameters: Vec::new(), columns, rows: 300, listed };
+        let bitmaps = BitmapCondition::of(&case.pipeline).expect("columns are compared");
+        let (selected, coded) = case.selected_by_codes(&bitmaps, 0);
+        assert_eq!(selected, case.selected(None), "{}", case.pipeline);
+        compared += u32::from(coded == 2 && !selected[0].is_empty());
+    }
+    assert!(compared > 20, "only {compared} have codes and equal numbers");
 }
 
 impl ConditionCase {

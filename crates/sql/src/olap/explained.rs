@@ -1,7 +1,7 @@
 //! EXPLAIN of queries of the OLAP path: DataFusion's operators as nodes, with what they have counted in a run.
 
 use super::compiled;
-use super::scan::BLOCKS_SKIPPED;
+use super::scan::{BLOCKS_IN_CODES, BLOCKS_SKIPPED};
 use super::{OlapEngine, OlapPlan, fitted, physical_plan};
 use crate::CancelHandle;
 use crate::compiler_mode::CompilerMode;
@@ -60,10 +60,14 @@ fn described(operator: &dyn ExecutionPlan, telling: Telling, began: Option<DateT
         node.headline.push_str(&format!(", not compiled: {reason}"));
     }
     let metrics = began.and_then(|began| Some((began, operator.metrics()?)));
-    let skipped = metrics.as_ref().and_then(|(_, metrics)| metrics.sum_by_name(BLOCKS_SKIPPED));
-    if let Some(skipped) = skipped.map(|skipped| skipped.as_usize()).filter(|skipped| *skipped > 0) {
-        node = node.part("Blocks Skipped", skipped.to_string());
-        node.headline.push_str(&format!(", skipped={skipped}"));
+    let blocks =
+        [(BLOCKS_SKIPPED, "Blocks Skipped", "skipped"), (BLOCKS_IN_CODES, "Blocks in Codes", "in codes")];
+    for (counter, title, short) in blocks {
+        let count = metrics.as_ref().and_then(|(_, metrics)| metrics.sum_by_name(counter));
+        if let Some(count) = count.map(|count| count.as_usize()).filter(|count| *count > 0) {
+            node = node.part(title, count.to_string());
+            node.headline.push_str(&format!(", {short}={count}"));
+        }
     }
     node = node.measured(metrics.and_then(|(began, metrics)| actual(&metrics, began)));
     node.below =

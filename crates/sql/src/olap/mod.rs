@@ -19,6 +19,7 @@ mod aggregate;
 mod analytical;
 mod apart;
 pub(crate) mod arrow;
+mod batch_copies;
 mod bit_aggregate;
 mod block_condition;
 mod cells;

@@ -17,6 +17,7 @@
 //! [`KeptScan`]s, which know what is read and hold no view of it.
 
 use super::arrow::{column_type, identified_batch, narrow_type, wide_batch, wide_type};
+use super::batch_copies::{BatchCopies, CompressedColumns};
 use super::block_condition::BlockCondition;
 use super::error::external;
 use super::join_filters::{self, JoinKeys, ScanFilter};
@@ -24,7 +25,7 @@ use super::target::ROW_IDENTITY;
 use super::value::{bound, with_type};
 use ankerdb_engine::{ColumnDefinition, DataType, ROWS_PER_BLOCK, ReadView, Table};
 use async_trait::async_trait;
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
@@ -45,6 +46,7 @@ use datafusion::physical_plan::{
 };
 use futures::Stream;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -52,6 +54,8 @@ use std::task::{Context, Poll};
 
 /// What a scan counts besides its rows.
 pub(super) const BLOCKS_SKIPPED: &str = "blocks_skipped";
+/// Blocks of which it gave compressed copies to a condition.
+pub(super) const BLOCKS_IN_CODES: &str = "blocks_in_codes";
 
 /// The schema that plans see: wide numerics.
 pub(crate) fn table_schema(columns: &[ColumnDefinition]) -> SchemaRef {
@@ -255,6 +259,8 @@ pub(crate) struct ScanExec {
     progress: Arc<Progress>,
     /// Output columns whose values are asked for by joins above.
     asked: Vec<(usize, Arc<JoinKeys>)>,
+    /// Whether rows are asked for elsewhere, and only blocks here.
+    asks_no_rows: bool,
     /// What its partitions count.
     metrics: ExecutionPlanMetricsSet,
 }
@@ -284,6 +290,7 @@ impl ScanExec {
             parts,
             progress: Arc::default(),
             asked: Vec::new(),
+            asks_no_rows: false,
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
@@ -357,6 +364,11 @@ impl ScanExec {
         &self.asked
     }
 
+    /// This scan, with nothing read yet, without blocks in which no row can be asked for; of others it gives all rows.
+    pub(crate) fn asked_by_blocks(&self) -> ScanExec {
+        ScanExec { asks_no_rows: true, ..self.fresh() }
+    }
+
     /// This scan, with nothing read yet and asked for nothing.
     pub(crate) fn unasked(&self) -> ScanExec {
         ScanExec::of(self.shape.clone(), self.view.clone(), self.parts)
@@ -413,6 +425,29 @@ impl ScanExec {
         self.shape.statistics.column_statistics.get(column)?.distinct_count.get_value().copied()
     }
 
+    /// An output column of a part.
+    pub(super) fn column_of(&self, part: usize, column: usize) -> Result<ArrayRef> {
+        let shape = &self.shape;
+        let reader = PartReader {
+            table: shape.table.clone(),
+            view: self.view.clone(),
+            columns: vec![shape.columns[column]],
+            types: vec![shape.types[column]],
+            identity: None,
+            schema: Arc::new(self.schema().project(&[column])?),
+        };
+        Ok(reader.batch(part)?.column(0).clone())
+    }
+
+    /// Between which numbers the values of an output column lie in each part; `None` if that is not known of one.
+    pub(super) fn bounds_of_parts(&self, column: usize) -> Option<Vec<RangeInclusive<i64>>> {
+        let (table, stored) = (&self.shape.table, self.shape.columns[column]);
+        if stored == table.columns().len() {
+            return None;
+        }
+        (0..self.parts).map(|part| self.view.bounds(table, part, stored)).collect()
+    }
+
     /// Words of a text column's short texts, and whether there may be others: of more than 12 bytes.
     pub(crate) fn text_words(&self, column: usize) -> (u8, bool) {
         match self.shape.types[column] {
@@ -422,8 +457,41 @@ impl ScanExec {
         }
     }
 
+    /// A partition, and where it leaves compressed copies of the columns of its condition in the batch that it has given last.
+    pub(super) fn execute_with_copies(&self, partition: usize) -> (SendableRecordBatchStream, BatchCopies) {
+        let copies = BatchCopies::default();
+        (self.stream(partition, Some(copies.clone())), copies)
+    }
+
+    fn stream(&self, partition: usize, copies: Option<BatchCopies>) -> SendableRecordBatchStream {
+        let asked = if self.asks_no_rows { &[] } else { &self.asked[..] };
+        // What a filter leaves out need not be made wide before.
+        let read = match asked.is_empty() {
+            true => self.schema(),
+            false => self.with_narrow(|_| true),
+        };
+        let stored = |(column, keys): &(usize, Arc<JoinKeys>)| (self.shape.columns[*column], keys.clone());
+        let has_bounds = |(column, _): &(usize, _)| *column < self.shape.table.columns().len();
+        let count = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
+        let stream = ScanStream {
+            reader: self.reader(read),
+            condition: self.shape.condition.clone(),
+            copies,
+            skipped: count(BLOCKS_SKIPPED),
+            in_codes: count(BLOCKS_IN_CODES),
+            schema: self.schema(),
+            parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.shape.table)),
+            progress: self.progress.clone(),
+            rows_left: self.shape.limit.unwrap_or(usize::MAX),
+            asked: self.asked.iter().map(stored).filter(has_bounds).collect(),
+            filters: asked.iter().map(|(column, keys)| ScanFilter::new(*column, keys.clone())).collect(),
+            counted: BaselineMetrics::new(&self.metrics, partition),
+        };
+        Box::pin(cooperative(stream))
+    }
+
     fn fresh(&self) -> ScanExec {
-        ScanExec { asked: self.asked.clone(), ..self.unasked() }
+        ScanExec { asked: self.asked.clone(), asks_no_rows: self.asks_no_rows, ..self.unasked() }
     }
 }
 
@@ -482,7 +550,7 @@ impl DisplayAs for ScanExec {
             self.parts,
             names.join(", ")
         )?;
-        if !self.asked.is_empty() {
+        if !self.asked.is_empty() && !self.asks_no_rows {
             let asked: Vec<&str> = self.asked.iter().map(|(column, _)| names[*column]).collect();
             write!(f, ", asked by joins=[{}]", asked.join(", "))?;
         }
@@ -537,23 +605,7 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        // What a filter leaves out need not be made wide before.
-        let read = match self.asked.is_empty() {
-            true => self.schema(),
-            false => self.with_narrow(|_| true),
-        };
-        let stream = ScanStream {
-            reader: self.reader(read),
-            condition: self.shape.condition.clone(),
-            skipped: MetricBuilder::new(&self.metrics).counter(BLOCKS_SKIPPED, partition),
-            schema: self.schema(),
-            parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.shape.table)),
-            progress: self.progress.clone(),
-            rows_left: self.shape.limit.unwrap_or(usize::MAX),
-            filters: self.asked.iter().map(|(column, keys)| ScanFilter::new(*column, keys.clone())).collect(),
-            counted: BaselineMetrics::new(&self.metrics, partition),
-        };
-        Ok(Box::pin(cooperative(stream)))
+        Ok(self.stream(partition, None))
     }
 
     fn statistics_from_inputs(
@@ -662,9 +714,21 @@ struct PartReader {
 
 impl PartReader {
     fn batch(&self, part: usize) -> Result<RecordBatch> {
+        self.batch_with_copies(part, None).map(|(batch, _)| batch)
+    }
+
+    /// And compressed copies of the columns of a condition, if there is one.
+    fn batch_with_copies(
+        &self,
+        part: usize,
+        condition: Option<&BlockCondition>,
+    ) -> Result<(RecordBatch, CompressedColumns)> {
         let image = self.view.read(&self.table, part, &self.columns).map_err(external)?;
+        let copies = condition
+            .map(|condition| condition.compressed(&self.view, &self.table, part, (&image, &self.columns)));
         let identities = self.identity.map(|place| (place, self.identities(part, image.rows)));
-        identified_batch(image, &self.types, &self.schema, identities).map_err(external)
+        let batch = identified_batch(image, &self.types, &self.schema, identities).map_err(external)?;
+        Ok((batch, copies.unwrap_or_default()))
     }
 
     /// The identities of a part's rows, as [`super::target::row_of`] reads them.
@@ -677,8 +741,13 @@ impl PartReader {
 struct ScanStream {
     reader: PartReader,
     condition: Option<Arc<BlockCondition>>,
-    /// Blocks that were not read, as no row in them fulfils the condition.
+    /// Columns of the table whose values are asked for by joins above.
+    asked: Vec<(usize, Arc<JoinKeys>)>,
+    /// For an operator that looks at compressed copies.
+    copies: Option<BatchCopies>,
+    /// Blocks that were not read, as no row in them fulfils the condition, or is asked for.
     skipped: Count,
+    in_codes: Count,
     schema: SchemaRef,
     parts: usize,
     progress: Arc<Progress>,
@@ -688,6 +757,17 @@ struct ScanStream {
 }
 
 impl ScanStream {
+    /// Whether a row of the part may fulfil the condition and be asked for, as far as bounds tell.
+    fn may_hold(&self, part: usize) -> bool {
+        let PartReader { table, view, .. } = &self.reader;
+        let is_asked = |(column, keys): &(usize, Arc<JoinKeys>)| {
+            let bounds = keys.set().and_then(|set| Some((set, view.bounds(table, part, *column)?)));
+            bounds.is_none_or(|(set, bounds)| set.may_hold(bounds))
+        };
+        self.condition.as_ref().is_none_or(|condition| condition.may_hold(view, table, part))
+            && self.asked.iter().all(is_asked)
+    }
+
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         while self.rows_left > 0 {
             let part = self.progress.next.fetch_add(1, Ordering::Relaxed);
@@ -696,18 +776,25 @@ impl ScanStream {
             }
             // Newest blocks first: those still being filled take longest, and should not be waited for at the end.
             let part = self.parts - 1 - part;
-            let may_hold = |condition: &Arc<BlockCondition>| {
-                condition.may_hold(&self.reader.view, &self.reader.table, part)
-            };
-            if !self.condition.as_ref().is_none_or(may_hold) {
+            if !self.may_hold(part) {
                 self.skipped.add(1);
                 continue;
             }
-            let batch = self.reader.batch(part)?;
-            if batch.num_rows() > 0 {
-                self.rows_left = self.rows_left.saturating_sub(batch.num_rows());
+            let condition = self
+                .condition
+                .as_deref()
+                .filter(|_| self.copies.as_ref().is_some_and(BatchCopies::are_wanted));
+            let (batch, copies) = self.reader.batch_with_copies(part, condition)?;
+            let rows = batch.num_rows();
+            if rows > 0 {
+                self.rows_left = self.rows_left.saturating_sub(rows);
                 // Also where no row is left, so that the query can end here.
                 let kept = join_filters::asked_for(&mut self.filters, batch)?;
+                if let Some(place) = &self.copies {
+                    let copies = if kept.num_rows() == rows { copies } else { CompressedColumns::new() };
+                    self.in_codes.add(usize::from(!copies.is_empty()));
+                    place.put(copies);
+                }
                 return wide_batch(kept, &self.schema).map(Some).map_err(external);
             }
         }

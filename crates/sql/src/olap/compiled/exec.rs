@@ -4,8 +4,11 @@
 //! Canceling is the scan's: it gives way to others between batches. Memory of groups is asked for in DataFusion's pool after each
 //! batch.
 
+use super::super::batch_copies::BatchCopies;
 use super::super::error::external;
+use super::super::scan::ScanExec;
 use super::cache::BatchCode;
+use super::lone_keys::{LoneKeys, integers};
 use super::lower::{Lowered, StatePart};
 use super::slices::pipeline_batch;
 use crate::compiler_mode::CompilerMode;
@@ -52,6 +55,8 @@ pub(super) struct PipelineExec {
     lowered: Arc<Lowered>,
     input: Arc<dyn ExecutionPlan>,
     mode: CompilerMode,
+    /// Whether it gives states as soon as there are a few: those of a key need not come together.
+    is_settling: bool,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -71,9 +76,29 @@ impl PipelineExec {
             lowered: Arc::new(lowered),
             input,
             mode,
+            is_settling: false,
             properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The number of a key and which of its values one block alone can have, where these are most of many.
+    ///
+    /// All rows of a block are read, and its groups given, in one piece.
+    pub(super) fn lone_keys(&self) -> Option<(usize, LoneKeys)> {
+        let (key, column) = self.lowered.clustered?;
+        let scan = &self.lowered.scan;
+        let lone = LoneKeys::of(&scan.bounds_of_parts(column)?, |parts| {
+            let mut keys = Vec::new();
+            parts.iter().try_for_each(|&part| integers(&scan.column_of(part, column).ok()?, &mut keys))?;
+            Some(keys)
+        });
+        Some((key, lone?))
+    }
+
+    /// This pipeline, for who settles its groups block by block. Its table of groups stays in the cache.
+    pub(super) fn settling(&self) -> PipelineExec {
+        PipelineExec { is_settling: true, ..self.over(self.input.clone()) }
     }
 
     fn code(&self, partition: usize) -> BatchCode {
@@ -84,7 +109,7 @@ impl PipelineExec {
     fn parted(&self, parts: PipelineParts, partition: usize) -> Option<PartedPipeline> {
         Some(PartedPipeline {
             selecting: PipelineRunner::new(&parts.selection, &self.lowered.parameters)?,
-            bitmaps: BitmapCondition::of(&parts.selection).filter(|_| self.mode != CompilerMode::Interpreted),
+            bitmaps: self.lowered.bitmaps.clone().filter(|_| self.mode != CompilerMode::Interpreted),
             parts,
             selection_code: self.code(partition),
             rest_code: self.code(partition),
@@ -97,6 +122,7 @@ impl PipelineExec {
             lowered: self.lowered.clone(),
             input,
             mode: self.mode,
+            is_settling: self.is_settling,
             properties: self.properties.clone(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -163,19 +189,34 @@ impl ExecutionPlan for PipelineExec {
         let Some(runner) = PipelineRunner::new(pipeline, parameters) else {
             return internal_err!("a pipeline with other parameters than its own");
         };
+        let (input, copies) = read_with_copies(&self.input, partition, &context)?;
         Ok(Box::pin(PipelineStream {
-            input: self.input.execute(partition, context.clone())?,
-            parted: pipeline.parts().and_then(|parts| self.parted(parts, partition)),
+            input,
+            copies,
+            parted: self.lowered.parts.clone().and_then(|parts| self.parted(parts, partition)),
             lowered: self.lowered.clone(),
             schema: self.schema(),
             runner,
             code: self.code(partition),
             has_ended: false,
-            groups_kept: GROUPS_KEPT,
+            groups_kept: if self.is_settling { GROUPS_FEW } else { GROUPS_KEPT },
+            is_settling: self.is_settling,
             rows: 0,
             reserved: MemoryConsumer::new("PipelineExec").register(context.memory_pool()),
             counted: BaselineMetrics::new(&self.metrics, partition),
         }))
+    }
+}
+
+/// A partition of what an operator reads, and where compressed copies lie of the batch that it has given last.
+pub(super) fn read_with_copies(
+    input: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: &Arc<TaskContext>,
+) -> Result<(SendableRecordBatchStream, BatchCopies)> {
+    match input.downcast_ref::<ScanExec>() {
+        Some(scan) => Ok(scan.execute_with_copies(partition)),
+        None => Ok((input.execute(partition, context.clone())?, BatchCopies::default())),
     }
 }
 
@@ -225,6 +266,7 @@ impl PartedPipeline {
 /// One partition.
 struct PipelineStream {
     input: SendableRecordBatchStream,
+    copies: BatchCopies,
     parted: Option<PartedPipeline>,
     lowered: Arc<Lowered>,
     schema: SchemaRef,
@@ -233,6 +275,7 @@ struct PipelineStream {
     has_ended: bool,
     /// Groups that it keeps before it gives their states.
     groups_kept: usize,
+    is_settling: bool,
     /// Rows since it has given states.
     rows: usize,
     reserved: MemoryReservation,
@@ -243,12 +286,15 @@ impl PipelineStream {
     /// Adds a batch.
     fn add(&mut self, read: &RecordBatch) -> Result<()> {
         let lowered = self.lowered.clone();
-        let batch = pipeline_batch(&lowered.pipeline, &lowered.columns, read)?;
+        let copies = self.copies.take();
+        let batch = pipeline_batch(&lowered.pipeline, &lowered.columns, read, &copies)?;
         self.rows += read.num_rows();
-        if let Some(parted) = &mut self.parted
-            && parted.add(&mut self.runner, &batch).map_err(failed)?
-        {
-            return Ok(());
+        if let Some(parted) = &mut self.parted {
+            let is_added = parted.add(&mut self.runner, &batch).map_err(failed)?;
+            self.copies.want(parted.whole == 0);
+            if is_added {
+                return Ok(());
+            }
         }
         let code = self.code.of(&lowered.pipeline, batch.nulls());
         self.runner.run(code.as_deref(), &batch).map_err(failed)
@@ -285,8 +331,8 @@ impl PipelineStream {
         }
         self.rows = 0;
         match self.groups_kept {
-            // Memory is given back.
-            GROUPS_FEW => self.runner.renew(),
+            // Memory is given back, unless it never was more.
+            GROUPS_FEW if !self.is_settling => self.runner.renew(),
             _ => self.runner.clear(),
         }
         Ok(states)

@@ -16,7 +16,7 @@ use super::super::scan::ScanExec;
 use crate::expression::Arithmetic;
 use ankerdb_compiler::{
     BITS_MAX, BitmapCondition, ComparedBy, Datum, IllTyped, InputColumn, Instruction, Pipeline,
-    PipelineAggregate, PipelineBuilder, ValueKind, ValueNumber,
+    PipelineAggregate, PipelineBuilder, PipelineParts, ValueKind, ValueNumber,
 };
 use datafusion::arrow::array::Array;
 use datafusion::arrow::compute::kernels::cmp::distinct;
@@ -63,12 +63,18 @@ const LETTERS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Lowered {
     pub(super) pipeline: Pipeline,
+    /// The pipeline with its first condition apart, if it has one.
+    pub(super) parts: Option<PipelineParts>,
+    /// The first condition, if bitmaps can decide it.
+    pub(super) bitmaps: Option<BitmapCondition>,
     pub(super) parameters: Vec<Datum>,
     pub(super) scan: Arc<ScanExec>,
     /// Which columns of the scan the pipeline reads, in its order.
     pub(super) columns: Vec<usize>,
     /// For each column of the state behind the keys.
     pub(super) states: Vec<StatePart>,
+    /// A key of which there are many, each in rows that lie together: its number, and its column of the scan.
+    pub(super) clustered: Option<(usize, usize)>,
 }
 
 /// What a column of the state is, by numbers of the pipeline's aggregates.
@@ -103,8 +109,8 @@ pub(super) fn lower(aggregate: &AggregateExec, rows_min: usize) -> Lowering<Lowe
     let mut lowerer = Lowerer::over(aggregate.input())?;
     let level = lowerer.level(aggregate.input())?;
     let mut groups = 1usize;
-    for (key, _) in aggregate.group_expr().expr() {
-        groups = groups.saturating_mul(lowerer.key(key, &level)?);
+    for (number, (key, _)) in aggregate.group_expr().expr().iter().enumerate() {
+        groups = groups.saturating_mul(lowerer.key(number, key, &level)?);
     }
     if groups > GROUPS_MAX {
         return Err(Reason::new("many groups"));
@@ -115,13 +121,17 @@ pub(super) fn lower(aggregate: &AggregateExec, rows_min: usize) -> Lowering<Lowe
     }
     let pipeline = lowerer.builder.finish();
     let parameters: Vec<Datum> = lowerer.parameters.into_iter().map(|(datum, _)| datum).collect();
-    let quick = QuickCondition::of(&pipeline);
+    let parts = pipeline.parts();
+    let bitmaps = parts.as_ref().and_then(|parts| BitmapCondition::of(&parts.selection));
     Ok(Lowered {
-        scan: filtered(lowerer.scan, quick.as_ref(), &parameters, &lowerer.inputs),
+        scan: filtered(lowerer.scan, bitmaps.as_ref(), &parameters, &lowerer.inputs),
         pipeline,
+        parts,
+        bitmaps,
         parameters,
         columns: lowerer.inputs,
         states,
+        clustered: lowerer.clustered,
     })
 }
 
@@ -151,8 +161,8 @@ pub(super) struct QuickCondition {
 }
 
 impl QuickCondition {
-    /// Of a pipeline that selects or aggregates.
-    pub(super) fn of(pipeline: &Pipeline) -> Option<QuickCondition> {
+    /// Of a pipeline that selects.
+    fn of(pipeline: &Pipeline) -> Option<QuickCondition> {
         match pipeline.parts() {
             Some(parts) => {
                 let bitmaps = BitmapCondition::of(&parts.selection)?;
@@ -166,15 +176,15 @@ impl QuickCondition {
 /// The scan, which leaves out blocks where the condition is known to be true of no row.
 fn filtered(
     scan: Arc<ScanExec>,
-    quick: Option<&QuickCondition>,
+    bitmaps: Option<&BitmapCondition>,
     parameters: &[Datum],
     inputs: &[usize],
 ) -> Arc<ScanExec> {
-    match quick {
+    match bitmaps {
         None => scan,
-        Some(quick) => {
+        Some(bitmaps) => {
             let columns = inputs.iter().map(|&column| scan.stored_column(column)).collect();
-            let condition = BlockCondition::new(quick.bitmaps.clone(), parameters.to_vec(), columns);
+            let condition = BlockCondition::new(bitmaps.clone(), parameters.to_vec(), columns);
             Arc::new(scan.filtered_by(condition))
         }
     }
@@ -212,7 +222,12 @@ pub(super) fn lower_condition(filter: &FilterExec, rows_min: usize) -> Lowering<
     let parameters: Vec<Datum> = lowerer.parameters.into_iter().map(|(datum, _)| datum).collect();
     let quick = QuickCondition::of(&pipeline);
     Ok(LoweredCondition {
-        scan: filtered(lowerer.scan, quick.as_ref(), &parameters, &lowerer.inputs),
+        scan: filtered(
+            lowerer.scan,
+            quick.as_ref().map(|quick| &quick.bitmaps),
+            &parameters,
+            &lowerer.inputs,
+        ),
         quick,
         pipeline,
         parameters,
@@ -246,6 +261,8 @@ struct Lowerer {
     /// Columns of the scan that are read.
     inputs: Vec<usize>,
     parameters: Vec<(Datum, ValueNumber)>,
+    /// See [`Lowered::clustered`].
+    clustered: Option<(usize, usize)>,
 }
 
 /// The scan that an operator reads through filters and projections.
@@ -283,7 +300,13 @@ impl Lowerer {
         let columns = 0..scan.schema().fields().len();
         let narrow: Vec<usize> = columns.filter(|&column| scan.is_narrowable(column)).collect();
         let scan = Arc::new(scan.narrowed(&narrow));
-        Ok(Lowerer { builder: PipelineBuilder::default(), scan, inputs: Vec::new(), parameters: Vec::new() })
+        Ok(Lowerer {
+            builder: PipelineBuilder::default(),
+            scan,
+            inputs: Vec::new(),
+            parameters: Vec::new(),
+            clustered: None,
+        })
     }
 
     /// Goes up from the scan: filters become steps on the way.
@@ -339,7 +362,7 @@ impl Lowerer {
     }
 
     /// A key, and how many different values of it are expected.
-    fn key(&mut self, key: &Arc<dyn PhysicalExpr>, level: &LoweredRows) -> Lowering<usize> {
+    fn key(&mut self, number: usize, key: &Arc<dyn PhysicalExpr>, level: &LoweredRows) -> Lowering<usize> {
         let column = key.downcast_ref::<Column>().and_then(|column| source(column.index(), level));
         let Some(column) = column else { return Err(Reason::new("groups by a computed value")) };
         let value = self.scanned(column)?;
@@ -349,7 +372,10 @@ impl Lowerer {
         self.builder.key(value.operand)?;
         match (self.builder.kind(value.operand), self.scan.distinct(column)) {
             (ValueKind::Bool, _) => Ok(3),
-            (_, Some(count)) if count > GROUPS_MAX && is_clustered(&self.scan, column) => Ok(GROUPS_MAX),
+            (_, Some(count)) if count > GROUPS_MAX && is_clustered(&self.scan, column) => {
+                self.clustered.get_or_insert((number, column));
+                Ok(GROUPS_MAX)
+            }
             (_, Some(count)) => Ok(count.max(1)),
             (ValueKind::Text { words: 1 }, None) => Ok(LETTERS),
             (_, None) => Err(Reason::new("an unknown number of groups")),

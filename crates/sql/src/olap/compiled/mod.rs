@@ -18,15 +18,16 @@
 
 mod cache;
 mod exec;
+mod lone_keys;
 mod lower;
 mod selection;
+mod settled;
 mod slices;
 mod told;
 
 pub(super) use told::why_not;
 
 use crate::compiler_mode::CompilerMode;
-use ankerdb_compiler::BitmapCondition;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
@@ -57,7 +58,7 @@ pub(super) fn with_pipelines(
             None => Transformed::no(node),
         })
     })?;
-    selection::with_selections(compiled.data, mode)
+    settled::with_settled_groups(selection::with_selections(compiled.data, mode)?)
 }
 
 /// The pipeline of an aggregate, if there can be one. Where code is to run it is made here: a machine or a system that allows none, such as
@@ -66,12 +67,12 @@ fn expressed(aggregate: &AggregateExec, mode: CompilerMode) -> Result<Lowered, R
     let lowered = lower(aggregate, mode.rows_min())?;
     if mode != CompilerMode::Interpreted {
         // What runs first, and not by bitmaps.
-        let first = match lowered.pipeline.parts() {
-            Some(parts) if BitmapCondition::of(&parts.selection).is_some() => parts.rest,
-            Some(parts) => parts.selection,
-            None => lowered.pipeline.clone(),
+        let first = match (&lowered.parts, &lowered.bitmaps) {
+            (Some(parts), Some(_)) => &parts.rest,
+            (Some(parts), None) => &parts.selection,
+            (None, _) => &lowered.pipeline,
         };
-        cache::code(&first, NO_NULLS).map_err(|none| Reason(none.0))?;
+        cache::code(first, NO_NULLS).map_err(|none| Reason(none.0))?;
     }
     Ok(lowered)
 }

@@ -9,11 +9,12 @@
 //! ```
 
 use super::super::arrow::wide_batch;
+use super::super::batch_copies::BatchCopies;
 use super::super::error::external;
 use super::super::join_filters::{JoinKeys, ScanFilter};
 use super::NO_NULLS;
 use super::cache::{self, BatchCode};
-use super::exec::failed;
+use super::exec::{failed, read_with_copies};
 use super::lower::{LoweredCondition, QuickCondition, lower_condition};
 use super::slices::pipeline_batch;
 use crate::compiler_mode::CompilerMode;
@@ -121,7 +122,7 @@ impl SelectionExec {
         mode: CompilerMode,
     ) -> SelectionExec {
         let scan = condition.scan.as_ref();
-        let (input, asked) = (Arc::new(scan.unasked()), scan.asked().to_vec());
+        let (input, asked) = (Arc::new(scan.asked_by_blocks()), scan.asked().to_vec());
         let properties = PlanProperties::new(
             known,
             Partitioning::UnknownPartitioning(input.properties().output_partitioning().partition_count()),
@@ -232,11 +233,13 @@ impl ExecutionPlan for SelectionExec {
             let compile_time = MetricBuilder::new(&self.metrics).subset_time("compile_time", partition);
             BatchCode::new(self.mode != CompilerMode::Interpreted, compile_time)
         };
+        let (input, copies) = read_with_copies(&self.input, partition, &context)?;
         Ok(Box::pin(SelectionStream {
-            input: self.input.execute(partition, context)?,
+            input,
             shown: self.shown.clone(),
             schema: self.schema(),
             selector: RowSelector {
+                copies,
                 is_interpreted: self.mode == CompilerMode::Interpreted,
                 listing: self.condition.pipeline.of_listed_rows(),
                 condition: self.condition.clone(),
@@ -258,6 +261,7 @@ impl ExecutionPlan for SelectionExec {
 /// Finds the rows of batches that pass the condition and are asked for.
 struct RowSelector {
     condition: Arc<LoweredCondition>,
+    copies: BatchCopies,
     /// Whether it does without bitmaps, too.
     is_interpreted: bool,
     /// The condition's pipeline, for rows of a list.
@@ -274,7 +278,8 @@ struct RowSelector {
 impl RowSelector {
     fn rows(&mut self, read: &RecordBatch) -> Result<Vec<u32>> {
         let condition = self.condition.clone();
-        let batch = pipeline_batch(&condition.pipeline, &condition.columns, read)?;
+        let copies = self.copies.take();
+        let batch = pipeline_batch(&condition.pipeline, &condition.columns, read, &copies)?;
         let quick = condition.quick.as_ref().filter(|_| !self.is_interpreted);
         let all = read.num_rows();
         // Which of the two leaves a smaller share comes first.

@@ -1,5 +1,6 @@
 //! Arrow's arrays as a pipeline's columns, without copying.
 
+use super::super::batch_copies::{CompressedColumns, compressed_slice};
 use ankerdb_compiler::{ColumnSlice, Pipeline, PipelineBatch};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{
@@ -8,13 +9,18 @@ use datafusion::arrow::datatypes::{
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 
-/// These columns of a batch as what the pipeline reads.
+/// These columns of a batch as what the pipeline reads, with compressed copies of those that have some.
 pub(super) fn pipeline_batch<'a>(
     pipeline: &Pipeline,
     columns: &[usize],
     read: &'a RecordBatch,
+    copies: &'a CompressedColumns,
 ) -> Result<PipelineBatch<'a>> {
-    let slices: Option<Vec<_>> = columns.iter().map(|&column| slice(read.column(column))).collect();
+    let of_column = |(at, &column): (usize, &usize)| {
+        let compressed = copies.get(at).and_then(Option::as_deref).map(compressed_slice);
+        Some(ColumnSlice { compressed, ..slice(read.column(column))? })
+    };
+    let slices: Option<Vec<_>> = columns.iter().enumerate().map(of_column).collect();
     match slices.and_then(|slices| PipelineBatch::new(pipeline, slices, read.num_rows())) {
         Some(batch) => Ok(batch),
         None => internal_err!("a batch of other columns than the pipeline's"),
@@ -25,11 +31,11 @@ pub(super) fn pipeline_batch<'a>(
 fn slice(array: &ArrayRef) -> Option<ColumnSlice<'_>> {
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
     let validity = nulls.map(|nulls| (nulls.validity(), nulls.offset()));
-    let whole = |values| Some(ColumnSlice { values, first_bit: 0, validity });
+    let whole = |values| Some(ColumnSlice { values, first_bit: 0, validity, compressed: None });
     match array.data_type() {
         DataType::Boolean => {
             let bits = array.as_boolean().values();
-            Some(ColumnSlice { values: bits.values(), first_bit: bits.offset(), validity })
+            Some(ColumnSlice { values: bits.values(), first_bit: bits.offset(), validity, compressed: None })
         }
         DataType::Int32 => whole(array.as_primitive::<Int32Type>().values().inner().as_slice()),
         DataType::Int64 => whole(array.as_primitive::<Int64Type>().values().inner().as_slice()),

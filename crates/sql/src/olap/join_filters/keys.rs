@@ -9,12 +9,15 @@ use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 /// Keys that are gathered at most, of all threads.
 const KEYS_MAX: usize = 1 << 22;
 /// There are at most as many keys as the scan has rows, by this: more would leave out too little to be worth gathering.
 const ROWS_OF_KEY_MIN: usize = 8;
+/// Words of a set that are looked at for a block: as many as there are for half a million of keys in a row.
+const WORDS_LOOKED_AT: usize = 8192;
 /// Bits of the largest set: 16 MiB, of which few keys touch a few pages.
 const BITS_MAX: u64 = 1 << 27;
 
@@ -160,6 +163,24 @@ impl KeySet {
         self.bits.get((place / 64) as usize).is_some_and(|word| word >> (place % 64) & 1 != 0)
     }
 
+    /// Whether a key may lie within bounds. Wide bounds are looked through in part.
+    pub(crate) fn may_hold(&self, bounds: RangeInclusive<i64>) -> bool {
+        let places = (self.bits.len() as i128) << 6;
+        let place = |number: i64| i128::from(number) - i128::from(self.least);
+        let (first, last) = (place(*bounds.start()).max(0), place(*bounds.end()).min(places - 1));
+        if first > last {
+            return false;
+        }
+        let (first, last) = (first as usize, last as usize);
+        let words = first / 64..=last / 64;
+        words.clone().count() > WORDS_LOOKED_AT
+            || words.into_iter().any(|at| {
+                let from = if at == first / 64 { !0 << (first % 64) } else { !0 };
+                let to = if at == last / 64 { !0 >> (63 - last % 64) } else { !0 };
+                self.bits[at] & from & to != 0
+            })
+    }
+
     /// Keeps of a list of rows those of which the column has a key that is in the set; `None`, and all of them, for another type.
     pub(crate) fn retain(&self, column: &ArrayRef, rows: &mut Vec<u32>) -> Option<()> {
         match column.data_type() {
@@ -229,6 +250,27 @@ mod tests {
         let ends: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX, 0]));
         assert_eq!(held(&[i64::MAX, i64::MAX - 1], ends.clone()), [false, true, false]);
         assert_eq!(held(&[i64::MIN, i64::MIN + 100], ends), [true, false, false]);
+    }
+
+    #[test]
+    fn bounds_may_hold_a_key_where_one_lies_within_them() {
+        let keys = [-700, -3, 0, 61, 62, 200, 1000];
+        let set = KeySet::of(&keys, &memory(1 << 30)).expect("a set");
+        for start in (-900..1200).step_by(7) {
+            for width in [-1, 0, 1, 2, 61, 63, 64, 65, 127, 300, 5000] {
+                let bounds = start..=start + width;
+                let has_one = keys.iter().any(|key| bounds.contains(key));
+                assert_eq!(set.may_hold(bounds.clone()), has_one, "{bounds:?}");
+            }
+        }
+        assert!(set.may_hold(i64::MIN..=i64::MAX) && set.may_hold(i64::MIN..=-700));
+        assert!(!set.may_hold(i64::MIN..=-701) && !set.may_hold(1001..=i64::MAX));
+        let ends = KeySet::of(&[i64::MAX], &memory(1 << 30)).expect("a set");
+        assert!(ends.may_hold(0..=i64::MAX) && !ends.may_hold(i64::MIN..=i64::MAX - 1));
+        assert!(!KeySet::of(&[], &memory(100)).expect("a set").may_hold(i64::MIN..=i64::MAX));
+        // More than is looked at.
+        let far = KeySet::of(&[0, 10_000_000], &memory(1 << 30)).expect("a set");
+        assert!(far.may_hold(1..=9_999_999) && !far.may_hold(1..=100_000));
     }
 
     #[test]

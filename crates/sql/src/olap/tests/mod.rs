@@ -2,12 +2,14 @@
 
 mod columns;
 mod compiled;
+mod compressed_copies;
 mod failure;
 mod join_filters;
 mod join_order;
 mod layout;
 mod query;
 mod reused;
+mod settled_groups;
 mod shared;
 mod single;
 mod skipped_blocks;
@@ -22,6 +24,7 @@ use ankerdb_engine::{
 };
 use chrono::Utc;
 use datafusion::arrow::array::RecordBatch;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, OnceLock};
 
@@ -117,6 +120,33 @@ impl Fixture {
         }
         rows.sort();
         (rows, probe.operators.get().expect("it has run").clone())
+    }
+
+    /// Sorted rows as a view shows them.
+    fn rows_of(&self, sql: &str, view: &ReadView, compiler: CompilerMode) -> Vec<String> {
+        let plan = self.plan(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        let after = After { compiler, ..After::default() };
+        let mut result = self.olap.run_after(&plan, &[], view.clone(), after, never_canceled());
+        let mut rows = Vec::new();
+        while let Some(batch) = result.next_batch().unwrap_or_else(|error| panic!("{sql}: {error:?}")) {
+            rows.extend(batch.into_iter().map(|row| format!("{row:?}")));
+        }
+        rows.sort();
+        rows
+    }
+
+    /// What all operators of a query have counted by that name; its rows are the same as without the compiler.
+    fn counted(&self, sql: &str, counter: &str) -> usize {
+        let (found, operators) = self.rows_and_operators(sql, CompilerMode::Always);
+        assert_eq!(found, self.rows_of(sql, &self.view(), CompilerMode::Off), "{sql}");
+        let mut all = 0;
+        let counted = operators.apply(|node| {
+            let count = node.metrics().and_then(|metrics| metrics.sum_by_name(counter));
+            all += count.map_or(0, |count| count.as_usize());
+            Ok(TreeNodeRecursion::Continue)
+        });
+        counted.expect("a plan");
+        all
     }
 
     /// The only value of a query of one row and column.
