@@ -10,6 +10,8 @@
 //! This thread also frees what its passes retire: any thread that pins an epoch now and then frees what others have retired,
 //! and that should not be a session in the middle of a commit.
 //!
+//! When memory gets short, this thread lets go of all compressed copies of columns, which are made again by queries.
+//!
 //! Versions that are held up by an old reader are left to [`interval_pruning`](crate::interval_pruning).
 //!
 //! In the configurations with a single execution engine it is the collector of AnKer §6.1: writers leave all versions
@@ -17,6 +19,8 @@
 
 use crate::interval_pruning::IntervalPruning;
 use crate::shared::DatabaseState;
+use ankerdb_snapshot::drop_compressed;
+use ankerdb_sync::memory_limit::Claim;
 use ankerdb_table::Storage;
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
@@ -44,6 +48,7 @@ impl Pruner {
             let mut stop = flag.lock();
             let mut pause = interval.unwrap_or(PAUSE_IDLE);
             let mut interval_pruning = IntervalPruning::new();
+            let mut was_short = false;
             while !*stop {
                 wake.wait_for(&mut stop, pause);
                 let Some(shared) = shared.upgrade().filter(|_| !*stop) else { return };
@@ -52,6 +57,12 @@ impl Pruner {
                     None => {
                         pause = if prune(&shared) { PAUSE_BUSY } else { PAUSE_IDLE };
                         interval_pruning.pass(&shared);
+                        let is_short = shared.manager.memory_limit().check(Claim::Large, 0).is_err();
+                        if is_short && !was_short {
+                            // No more are made while memory is short.
+                            shared.tables().iter().for_each(|table| drop_compressed(table));
+                        }
+                        was_short = is_short;
                     }
                 }
                 shared.manager.keep_account();

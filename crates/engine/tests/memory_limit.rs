@@ -299,6 +299,30 @@ fn an_index_that_does_not_fit_is_refused_and_nothing_remains_of_it() {
 }
 
 #[test]
+fn compressed_copies_are_let_go_where_memory_is_short() {
+    let stage = Stage::with_room(32 * MIB);
+    let mut session = stage.database.session();
+    let full = ROWS_PER_BLOCK as i32;
+    stage.insert(&mut session, 0..full).unwrap();
+    let copy = || {
+        let view = stage.database.snapshot().read_view();
+        let image = view.read(&stage.table, 0, &[0]).unwrap();
+        view.compressed(&stage.table, 0, 0, &image.columns[0])
+    };
+    assert_eq!([(); 3].map(|()| copy().is_some()), [false, true, true]);
+    let mut id = full;
+    while stage.insert(&mut session, id..id + 100).is_ok() {
+        id += 100;
+    }
+    let begun = Instant::now();
+    while copy().is_some() {
+        assert!(begun.elapsed() < WAIT, "the copy is never let go");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!([(); 3].map(|()| copy().is_some()), [false; 3], "none is made while memory is short");
+}
+
+#[test]
 fn a_scan_that_reads_more_than_fits_is_refused_and_its_memory_is_free_again() {
     let stage = Stage::with_room(64 * MIB);
     stage.insert(&mut stage.database.session(), 0..20_000).unwrap();

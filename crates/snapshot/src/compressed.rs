@@ -9,8 +9,8 @@
 //! states with the same newest change are the same.
 
 use crate::image::ColumnImage;
-use ankerdb_base::{ROWS_PER_BLOCK, Timestamp};
-use ankerdb_table::RowBlock;
+use ankerdb_base::{BlockNumber, ROWS_PER_BLOCK, Timestamp};
+use ankerdb_table::{RowBlock, Storage, Table};
 use ankerdb_value::DataType;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -204,6 +204,17 @@ pub(crate) fn kept_or_made(
         of.copy = KeptCopy::Made(made.clone());
     }
     Some(made)
+}
+
+/// Lets go of the compressed copies of a table's columns, as where memory is short; readers that have one keep it. Costs a lock for each block.
+pub fn drop_compressed(table: &Table) {
+    let storage = Storage::of(table);
+    for number in 0..storage.block_count() {
+        let mut slot = storage.block(BlockNumber(number)).derived().lock();
+        if slot.as_ref().is_some_and(|derived| derived.is::<KeptColumns>()) {
+            *slot = None;
+        }
+    }
 }
 
 /// In the place where blocks that are not full have their copies.

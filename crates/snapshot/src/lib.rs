@@ -22,7 +22,7 @@ mod version_scan;
 mod view;
 
 pub use column::{column_snapshot_bytes, release_column_snapshots};
-pub use compressed::{CodesMean, CompressedColumn};
+pub use compressed::{CodesMean, CompressedColumn, drop_compressed};
 pub use counters::SnapshotCounters;
 pub use image::{BlockImage, Bytes, ColumnImage};
 pub use snapshot::{Snapshot, SnapshotOrigin, reader_slot};
