@@ -103,6 +103,8 @@ struct Gathered {
     /// Partitions that have not ended.
     open: usize,
     states: Vec<RecordBatch>,
+    /// What they take, once there are some.
+    reserved: Option<MemoryReservation>,
 }
 
 impl SettledGroupsExec {
@@ -149,7 +151,7 @@ impl SettledGroupsExec {
 
 impl Gathered {
     fn by(partitions: usize) -> Arc<Mutex<Gathered>> {
-        Arc::new(Mutex::new(Gathered { open: partitions, states: Vec::new() }))
+        Arc::new(Mutex::new(Gathered { open: partitions, states: Vec::new(), reserved: None }))
     }
 }
 
@@ -213,7 +215,7 @@ impl ExecutionPlan for SettledGroupsExec {
             key: self.key,
             lone: self.lone.clone(),
             gathered: self.gathered.clone(),
-            reserved: MemoryConsumer::new("SettledGroupsExec").register(context.memory_pool()),
+            merging: None,
             counted: BaselineMetrics::new(&self.metrics, partition),
             context,
         }))
@@ -230,7 +232,8 @@ struct SettledStream {
     key: usize,
     lone: Arc<LoneKeys>,
     gathered: Arc<Mutex<Gathered>>,
-    reserved: MemoryReservation,
+    /// What the states take that are being merged.
+    merging: Option<MemoryReservation>,
     counted: BaselineMetrics,
     context: Arc<TaskContext>,
 }
@@ -244,9 +247,19 @@ impl SettledStream {
             return self.final_groups(states);
         }
         let others = filter_record_batch(states, &not(&rows)?)?;
-        self.reserved.try_grow(others.get_array_memory_size())?;
-        self.gathered.lock().states.push(others);
+        self.gather(others)?;
         self.final_groups(&filter_record_batch(states, &rows)?)
+    }
+
+    /// Keeps states until all partitions have ended.
+    fn gather(&self, states: RecordBatch) -> Result<()> {
+        let mut gathered = self.gathered.lock();
+        let pool = self.context.memory_pool();
+        let reserved =
+            gathered.reserved.get_or_insert_with(|| MemoryConsumer::new("SettledGroupsExec").register(pool));
+        reserved.try_grow(states.get_array_memory_size())?;
+        gathered.states.push(states);
+        Ok(())
     }
 
     /// The groups of which these are all states, one each.
@@ -274,6 +287,7 @@ impl SettledStream {
             return Ok(());
         }
         let states = std::mem::take(&mut gathered.states);
+        self.merging = gathered.reserved.take();
         drop(gathered);
         let schema = states[0].schema();
         let read = MemorySourceConfig::try_new_exec(&[states], schema, None)?;
