@@ -16,10 +16,12 @@ use super::wire::{AgreementMessage, ProposalMessage};
 use crate::agreement::{Agreement, ChainedTransaction};
 use crate::chain::{CheckedTransaction, LedgerChain, PROPOSAL_BYTES_MAX};
 use crate::constraint::{JudgedTransaction, Objection, OrganizationConstraint, judge};
+use crate::definition::SharedTable;
 use crate::error::{LedgerError, LedgerResult};
 use crate::member::reader::ReadingSession;
 use crate::message::Proposal;
 use crate::policy::AgreementPolicy;
+
 use crate::signature::KeyPair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +35,9 @@ const GATHER_LIMIT: Duration = Duration::from_secs(8);
 
 /// How long an organization waits for the blocks that the entry organization has.
 const HEIGHT_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a database may look at a constraint without evaluating it, in milliseconds: longer than it takes, however busy it is.
+const TRIAL_MS: u64 = 5000;
 
 /// Transactions that are judged at once, each in a session of its own.
 const SESSIONS_MAX: usize = 8;
@@ -57,6 +62,18 @@ pub(super) struct AgreementDesk {
     others: Vec<(usize, RemoteProcess)>,
     sessions: Mutex<Vec<ReadingSession>>,
     permits: Arc<Semaphore>,
+}
+
+/// Says that the database is not reached, where it is not.
+fn reached<T>(judged: LedgerResult<T>) -> LedgerResult<T> {
+    judged.map_err(|error| match error {
+        LedgerError::Database { message, .. } => {
+            let reason = "it cannot evaluate its constraints now: its database is not reached";
+            log(format_args!("{reason}: {message}"));
+            LedgerError::Missing(reason.into())
+        }
+        other => other,
+    })
 }
 
 impl AgreementDesk {
@@ -91,7 +108,7 @@ impl AgreementDesk {
             |constraint: &OrganizationConstraint| format!("\"{}\" on {}", constraint.name, constraint.table);
         let shown: Vec<String> = self.constraints.iter().map(show).collect();
         self.board.update(|state| state.constraints = shown);
-        let mut session = match ReadingSession::open(&self.database, self.limit_ms) {
+        let mut session = match ReadingSession::open(&self.database, TRIAL_MS) {
             Ok(session) => session,
             Err(error) => {
                 log(format_args!("constraints are looked at when the database is there: {error}"));
@@ -118,7 +135,6 @@ impl AgreementDesk {
                 LedgerError::file(&config, reason)
             })?;
         }
-        self.give_back(session);
         Ok(())
     }
 
@@ -148,15 +164,32 @@ impl AgreementDesk {
                 done => return done,
             }
         }
-        let judged = ReadingSession::open(&self.database, self.limit_ms).and_then(judge_in);
-        judged.map_err(|error| match error {
-            LedgerError::Database { message, .. } => {
-                let reason = "it cannot evaluate its constraints now: its database is not reached";
-                log(format_args!("{reason}: {message}"));
-                LedgerError::Missing(reason.into())
+        reached(ReadingSession::open(&self.database, self.limit_ms).and_then(judge_in))
+    }
+
+    /// Whether the database takes the constraints on a table that is defined: evaluated are none, so their limit is not asked.
+    fn objection_to_table(&self, table: &SharedTable) -> LedgerResult<Option<Objection>> {
+        let about: Vec<&OrganizationConstraint> =
+            self.constraints.iter().filter(|constraint| constraint.table == table.name).collect();
+        if about.is_empty() {
+            return Ok(None);
+        }
+        let try_in = |mut session: ReadingSession| {
+            for constraint in about {
+                match constraint.try_on(table, &mut session) {
+                    Ok(()) => {}
+                    Err(failure) if failure.has_lost_connection() => {
+                        return Err(LedgerError::database("the constraints", failure.message));
+                    }
+                    Err(failure) => {
+                        let reason = format!("constraint \"{}\" does not fit the table", constraint.name);
+                        return Ok(Some(Objection { reason, detail: Some(failure.message) }));
+                    }
+                }
             }
-            other => other,
-        })
+            Ok(None)
+        };
+        reached(ReadingSession::open(&self.database, TRIAL_MS).and_then(try_in))
     }
 
     /// Whether the constraints hold for a transaction. Waits for the database.
@@ -168,29 +201,7 @@ impl AgreementDesk {
         transaction: &CheckedTransaction,
     ) -> LedgerResult<Option<Objection>> {
         match transaction {
-            CheckedTransaction::Definition(table) => {
-                let about: Vec<&OrganizationConstraint> =
-                    self.constraints.iter().filter(|constraint| constraint.table == table.name).collect();
-                if about.is_empty() {
-                    return Ok(None);
-                }
-                self.with_session(|session| {
-                    for constraint in &about {
-                        match constraint.try_on(table, session) {
-                            Ok(()) => {}
-                            Err(failure) if failure.has_lost_connection() => {
-                                return Err(LedgerError::database("the constraints", failure.message));
-                            }
-                            Err(failure) => {
-                                let reason =
-                                    format!("constraint \"{}\" does not fit the table", constraint.name);
-                                return Ok(Some(Objection { reason, detail: Some(failure.message) }));
-                            }
-                        }
-                    }
-                    Ok(None)
-                })
-            }
+            CheckedTransaction::Definition(table) => self.objection_to_table(table),
             CheckedTransaction::Statements(statements) => {
                 let is_about = |constraint: &OrganizationConstraint| {
                     statements.iter().any(|statement| statement.table == constraint.table)
