@@ -20,6 +20,8 @@
 //! code, and no mistake, with what it judges; the 200 lines of client are its own, because drivers hide the texts of
 //! values and the bytes that are compared here.
 //!
+//! Over large tables AnKerDB is judged by itself ([`properties`]): answers must fit together.
+//!
 //! Public suites (`suite`) are run besides: they show what is missing, and are counted, not passed.
 //!
 //! Not here: performance, concurrency (histories are checked in `crates/engine/tests/histories`), error messages (they are
@@ -35,6 +37,7 @@ pub mod expression;
 pub mod fill;
 pub mod fuzz;
 pub mod known;
+pub mod properties;
 pub mod psql;
 pub mod query;
 pub mod schema;

@@ -9,6 +9,8 @@
 //!                     public suites: what PostgreSQL answers, AnKerDB must; FILE is run before each file
 //! ankerdb-judge crash --ankerdb PATH [--rounds N] [--seed S] [--folder DIR] [--plant loss|stale-backup|torn-backup]
 //!                     kills a server that keeps its data, and its backups, and looks whether all that it acknowledged is there
+//! ankerdb-judge properties --ankerdb PATH [--rows N] [--seed S] [--minutes N | --cases N] [--plant lost-row]
+//!                     queries over tables of N rows, without PostgreSQL: their answers must fit together
 //! ankerdb-judge fill FILE ...                           writes PostgreSQL's answers into .slt files
 //! ```
 //! Exit codes: 0 no unexplained difference, 1 some, 2 the judge could not do its work, 3 PostgreSQL is missing.
@@ -17,8 +19,9 @@
 
 use ankerdb_judge::case::{Judge, Plant};
 use ankerdb_judge::known::KnownDifferences;
+use ankerdb_judge::properties::PropertyReport;
 use ankerdb_judge::server::{Keeping, Server, find_postgres};
-use ankerdb_judge::{crash, fill, fuzz, script, suite};
+use ankerdb_judge::{crash, fill, fuzz, properties, script, suite};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +33,9 @@ const UNKNOWN_MAX: usize = 30;
 
 /// Rounds of the kill test if none are given.
 const CRASH_ROUNDS: u64 = 20;
+
+/// Rows of the largest table, if no number is given: more than make queries compile.
+const PROPERTY_ROWS: usize = 80_000;
 
 /// Cases if neither a time nor a number is given.
 const CASES: u64 = 60;
@@ -65,7 +71,7 @@ impl Arguments {
         }
         let known = [
             "ankerdb", "postgres", "slt", "known", "seed", "minutes", "cases", "plant", "most", "details",
-            "setup", "rounds", "folder", "data-dir",
+            "setup", "rounds", "folder", "data-dir", "rows",
         ];
         match options.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(format!("unknown option --{name}")),
@@ -123,10 +129,64 @@ fn crashed(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(ExitCode::FAILURE)
 }
 
+/// Answers over large tables, which need no PostgreSQL.
+fn properties(arguments: &Arguments) -> Result<ExitCode, String> {
+    let failed = |error: io::Error| error.to_string();
+    let loses_row = match arguments.options.get("plant").map(String::as_str) {
+        None => false,
+        Some("lost-row") => true,
+        Some(name) => return Err(format!("--plant {name}: it is lost-row")),
+    };
+    let seed: u64 = arguments.number("seed")?.unwrap_or(1);
+    let rows = arguments.number("rows")?.unwrap_or(PROPERTY_ROWS);
+    let limit = Limit::of(arguments)?;
+    let most: usize = arguments.number("most")?.unwrap_or(UNKNOWN_MAX);
+    let mut server = ankerdb(arguments)?;
+    let mut report = PropertyReport { loses_row, ..PropertyReport::default() };
+    while report.violations.len() < most && limit.has_room(report.cases) {
+        let seed = seed.wrapping_add(report.cases);
+        properties::run(&mut server, seed, rows, &mut report).map_err(failed)?;
+    }
+    let told = |counts: Vec<String>| counts.join(", ");
+    let held = told(report.held.iter().map(|(name, count)| format!("{name} {count}")).collect());
+    let refused = told(report.refused.iter().map(|(code, count)| format!("{code} {count}")).collect());
+    println!(
+        "properties: {} cases of {rows} rows from seed {seed} in {} s; held: {held}; failed: {refused}; {} violations",
+        report.cases,
+        limit.begin.elapsed().as_secs(),
+        report.violations.len()
+    );
+    Ok(if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How long random cases are made.
+struct Limit {
+    begin: Instant,
+    cases: u64,
+    end: Option<Instant>,
+}
+
+impl Limit {
+    fn of(arguments: &Arguments) -> Result<Limit, String> {
+        let begin = Instant::now();
+        let minutes: Option<f64> = arguments.number("minutes")?;
+        let cases = arguments.number("cases")?.unwrap_or(if minutes.is_some() { u64::MAX } else { CASES });
+        let end = minutes.map(|minutes| begin + Duration::from_secs_f64(minutes * 60.0));
+        Ok(Limit { begin, cases, end })
+    }
+
+    fn has_room(&self, cases: u64) -> bool {
+        cases < self.cases && self.end.is_none_or(|end| Instant::now() < end)
+    }
+}
+
 fn judge() -> Result<ExitCode, String> {
     let arguments = Arguments::read()?;
     if arguments.words.first().is_some_and(|word| word == "crash") {
         return crashed(&arguments);
+    }
+    if arguments.words.first().is_some_and(|word| word == "properties") {
+        return properties(&arguments);
     }
     let Some(binaries) = find_postgres(arguments.path("postgres").as_deref()) else {
         eprintln!("ankerdb-judge: PostgreSQL 15 is not installed (on Debian: apt-get install postgresql-15)");
@@ -170,7 +230,7 @@ fn judge() -> Result<ExitCode, String> {
             };
             fuzzed(judge, &arguments, &known)
         }
-        _ => Err("what shall be done? fuzz, control, suite or fill".into()),
+        _ => Err("what shall be done? fuzz, properties, control, suite, crash or fill".into()),
     }
 }
 
@@ -216,7 +276,7 @@ fn suites(mut judge: Judge, arguments: &Arguments) -> Result<ExitCode, String> {
 /// The list's examples, the files, and the random cases.
 fn fuzzed(mut judge: Judge, arguments: &Arguments, known: &KnownDifferences) -> Result<ExitCode, String> {
     let failed = |error: io::Error| format!("PostgreSQL does not answer: {error}");
-    let begin = Instant::now();
+    let limit = Limit::of(arguments)?;
     let stale = known.stale(&mut judge).map_err(failed)?;
     for entry in &stale {
         println!("STALE: [{}] is in the list of differences, but its example shows none now\n", entry.name);
@@ -237,19 +297,16 @@ fn fuzzed(mut judge: Judge, arguments: &Arguments, known: &KnownDifferences) -> 
     }
     judge.reset().map_err(failed)?;
     let seed: u64 = arguments.number("seed")?.unwrap_or(1);
-    let minutes: Option<f64> = arguments.number("minutes")?;
-    let cases: u64 = arguments.number("cases")?.unwrap_or(if minutes.is_some() { u64::MAX } else { CASES });
-    let end = minutes.map(|minutes| begin + Duration::from_secs_f64(minutes * 60.0));
     let most: usize = arguments.number("most")?.unwrap_or(UNKNOWN_MAX);
     let mut report = fuzz::FuzzReport::default();
-    while report.cases < cases && report.unknown.len() < most && end.is_none_or(|end| Instant::now() < end) {
+    while report.unknown.len() < most && limit.has_room(report.cases) {
         fuzz::run(&mut judge, known, seed.wrapping_add(report.cases), &mut report).map_err(failed)?;
     }
     println!(
         "{} cases from seed {seed}, {} statements in {} s: {} differences",
         report.cases,
         judge.asked,
-        begin.elapsed().as_secs(),
+        limit.begin.elapsed().as_secs(),
         report.unknown.len()
     );
     let refused: Vec<String> = judge.refused.iter().map(|(code, count)| format!("{code} {count}")).collect();
