@@ -168,6 +168,16 @@ impl ReadView {
             None => self.own(table).map_or_else(Vec::new, |own| own.new_rows.clone()),
         }
     }
+
+    /// The part that has a row of [`row_ids`](Self::row_ids), and the row's place there; `None` for a new row that the view does not have.
+    /// Costs a search among the view's own new rows for one of them.
+    pub fn place_of(&self, table: &Table, row: RowId) -> Option<(usize, usize)> {
+        match row.provisional_number() {
+            None => Some((row.block().0 + self.own_parts(table), row.offset())),
+            // They are in the order in which they were inserted, and so in that of their numbers.
+            Some(_) => self.own(table)?.new_rows.binary_search(&row).ok().map(|place| (0, place)),
+        }
+    }
 }
 
 fn own_rows(table: &Table, inserts: &[Vec<Value>], columns: &[usize]) -> Result<BlockImage> {

@@ -56,6 +56,7 @@ mod kept_above;
 mod kept_rows;
 mod kernel;
 pub(crate) mod labels;
+mod late_columns;
 mod lifted;
 mod limited;
 mod list_cast;
@@ -78,6 +79,7 @@ mod ordered_set;
 mod outer_aggregate;
 mod pairs;
 pub(crate) mod parameter;
+mod part_reader;
 mod percentiles;
 mod planner;
 mod planning;
@@ -421,7 +423,7 @@ impl OlapEngine {
         let (told, parameters) = parameter::infer(bound, &known).map_err(from_datafusion)?;
         let bound = typing::without_text_types(told.clone()).and_then(exact_lists::apart);
         let bound = bound.map_err(from_datafusion)?;
-        let optimized = self.state.optimize(&bound).map_err(from_optimizer)?;
+        let optimized = optimized(&self.state, &bound)?;
         Ok(OlapPlan {
             uses_clock: uses_clock(&optimized).map_err(from_datafusion)?,
             counts: has_expression(&optimized, computed::counts).map_err(from_datafusion)?,
@@ -463,7 +465,7 @@ impl OlapEngine {
         let filled = parameter::fill(plan.bound.clone(), parameters, &plan.parameters)?;
         let timed = plan.uses_clock.then(|| self.state_at(now));
         let state = timed.as_ref().unwrap_or(&self.state);
-        plan.clocks.within(|| state.optimize(&filled)).map_err(from_optimizer)
+        plan.clocks.within(|| optimized(state, &filled))
     }
 
     /// The state with a clock that stands where it stood when the transaction began, or stands now. A copy: all functions and settings.
@@ -541,8 +543,7 @@ impl OlapEngine {
 
     /// The optimized plan with its parameters read from cells. `None` if their values may decide more than which rows pass.
     fn generic(&self, plan: &OlapPlan, cells: &Arc<ParameterCells>) -> Result<Option<LogicalPlan>> {
-        let optimize = || self.states.generic().optimize(&plan.bound);
-        let optimized = plan.clocks.within(optimize).map_err(from_optimizer)?;
+        let optimized = plan.clocks.within(|| optimized(self.states.generic(), &plan.bound))?;
         generic::reading(&optimized, cells).map_err(from_datafusion)
     }
 
@@ -716,6 +717,11 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     builder.aggregate_functions().get_or_insert_default().extend(statistics::functions());
     builder.aggregate_functions().get_or_insert_default().extend(ordered_set::functions());
     Ok(builder.build())
+}
+
+fn optimized(state: &SessionState, plan: &LogicalPlan) -> Result<LogicalPlan> {
+    let optimized = state.optimize(plan).map_err(from_optimizer)?;
+    late_columns::with_late_columns(optimized).map_err(from_datafusion)
 }
 
 async fn physical_plan(state: &SessionState, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {

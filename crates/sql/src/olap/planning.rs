@@ -1,5 +1,6 @@
 //! The states by which plans are made: settings and rules of DataFusion's, for each kind of plan.
 
+use super::late_columns::LateColumns;
 use super::{generic, handle, project};
 use crate::compiler_mode::CompilerMode;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -18,7 +19,8 @@ pub(super) fn is_linear(plan: &LogicalPlan) -> Result<bool> {
         is_linear &= match node {
             LogicalPlan::TableScan(scan) => handle(&scan.source)?.is_some(),
             LogicalPlan::Join(join) => !join.on.is_empty(),
-            LogicalPlan::Extension(_) | LogicalPlan::RecursiveQuery(_) | LogicalPlan::Unnest(_) => false,
+            LogicalPlan::Extension(extension) => LateColumns::is(extension.node.as_ref()),
+            LogicalPlan::RecursiveQuery(_) | LogicalPlan::Unnest(_) => false,
             LogicalPlan::Values(_) => false,
             _ => true,
         };

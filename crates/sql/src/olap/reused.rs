@@ -17,6 +17,7 @@ use super::apart::Unordered;
 use super::cooperate::Paced;
 use super::error::from_datafusion;
 use super::generic::ParameterCells;
+use super::late_columns::LateColumnsExec;
 use super::scan::{KeptScan, ScanExec};
 use ankerdb_engine::ReadView;
 use datafusion::arrow::array::RecordBatch;
@@ -270,4 +271,5 @@ fn is_plain(node: &dyn ExecutionPlan) -> bool {
         || node.is::<PlaceholderRowExec>()
         || node.is::<Paced>()
         || node.is::<Unordered>()
+        || node.is::<LateColumnsExec>()
 }

@@ -16,11 +16,12 @@
 //! `reset_state` gives a fresh one where DataFusion repeats a plan (recursive queries). A plan that is kept for later runs has
 //! [`KeptScan`]s, which know what is read and hold no view of it.
 
-use super::arrow::{column_type, identified_batch, narrow_type, wide_batch, wide_type};
+use super::arrow::{column_type, narrow_type, wide_batch, wide_type};
 use super::batch_copies::{BatchCopies, CompressedColumns};
 use super::block_condition::BlockCondition;
 use super::error::external;
 use super::join_filters::{self, JoinKeys, ScanFilter};
+use super::part_reader::{IdentifiedRows, PartReader};
 use super::target::ROW_IDENTITY;
 use super::value::{bound, with_type};
 use ankerdb_engine::{ColumnDefinition, DataType, ROWS_PER_BLOCK, ReadView, Table};
@@ -70,16 +71,17 @@ pub(super) fn field(column: &ColumnDefinition) -> Field {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Columns,
-    /// The columns, and then the identity of each row.
-    Identified,
+    /// The columns, and then the identity of each row. A plan that reads several tables so has a number for each.
+    Identified(u16),
 }
 
 impl Shown {
     /// The columns in order, in the types of `field`.
     fn schema(self, table: &Table, field: impl Fn(&ColumnDefinition) -> Field) -> SchemaRef {
         let mut fields: Vec<Field> = table.columns().iter().map(field).collect();
-        if self == Shown::Identified {
-            fields.push(Field::new(ROW_IDENTITY, wide_type(DataType::BigInt), false));
+        if let Shown::Identified(number) = self {
+            let name = if number == 0 { ROW_IDENTITY.to_owned() } else { format!("{ROW_IDENTITY}{number}") };
+            fields.push(Field::new(name, wide_type(DataType::BigInt), false));
         }
         Arc::new(Schema::new(fields))
     }
@@ -102,7 +104,12 @@ impl TableHandle {
 
     /// For binding, with the rows' identities as a column behind the others.
     pub(crate) fn identified(table: Arc<Table>) -> TableHandle {
-        TableHandle::showing(table, Shown::Identified)
+        TableHandle::with_identities(table, 0)
+    }
+
+    /// For binding, with the rows' identities as a column behind the others, which has the number in its name.
+    pub(super) fn with_identities(table: Arc<Table>, number: u16) -> TableHandle {
+        TableHandle::showing(table, Shown::Identified(number))
     }
 
     fn showing(table: Arc<Table>, shown: Shown) -> TableHandle {
@@ -120,6 +127,18 @@ impl TableHandle {
 
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
+    }
+
+    pub(super) fn has_identities(&self) -> bool {
+        self.shown != Shown::Columns
+    }
+
+    /// The columns of the primary key.
+    pub(super) fn primary_key(&self) -> Option<&[usize]> {
+        self.keys.iter().find_map(|key| match key {
+            Constraint::PrimaryKey(columns) => Some(columns.as_slice()),
+            Constraint::Unique(_) => None,
+        })
     }
 
     /// The table as `read` shows it, planned as `planned` shows it.
@@ -406,10 +425,16 @@ impl ScanExec {
     }
 
     fn reader(&self, schema: SchemaRef) -> PartReader {
-        let identity =
-            self.shape.columns.iter().position(|&column| column == self.shape.table.columns().len());
-        let stored = |position: &usize| Some(*position) != identity;
-        let stored: Vec<usize> = (0..self.shape.columns.len()).filter(stored).collect();
+        let all: Vec<usize> = (0..self.shape.columns.len()).collect();
+        self.reader_of(&all, schema)
+    }
+
+    /// Reads some of the output columns, in the types of the schema.
+    fn reader_of(&self, positions: &[usize], schema: SchemaRef) -> PartReader {
+        let width = self.shape.table.columns().len();
+        let identity = positions.iter().position(|&position| self.shape.columns[position] == width);
+        let is_stored = |position: &usize| self.shape.columns[*position] != width;
+        let stored: Vec<usize> = positions.iter().copied().filter(is_stored).collect();
         PartReader {
             table: self.shape.table.clone(),
             view: self.view.clone(),
@@ -427,16 +452,13 @@ impl ScanExec {
 
     /// An output column of a part.
     pub(super) fn column_of(&self, part: usize, column: usize) -> Result<ArrayRef> {
-        let shape = &self.shape;
-        let reader = PartReader {
-            table: shape.table.clone(),
-            view: self.view.clone(),
-            columns: vec![shape.columns[column]],
-            types: vec![shape.types[column]],
-            identity: None,
-            schema: Arc::new(self.schema().project(&[column])?),
-        };
+        let reader = self.reader_of(&[column], Arc::new(self.schema().project(&[column])?));
         Ok(reader.batch(part)?.column(0).clone())
+    }
+
+    /// What reads single rows of its view.
+    pub(super) fn identified_rows(&self) -> IdentifiedRows {
+        IdentifiedRows::new(self.reader(self.with_narrow(|_| true)), self.schema())
     }
 
     /// Between which numbers the values of an output column lie in each part; `None` if that is not known of one.
@@ -510,7 +532,9 @@ fn statistics(view: &ReadView, table: &Arc<Table>, columns: &[usize], types: &[D
     let known = view.statistics(table);
     let column = |(&position, &data_type): (&usize, &DataType)| {
         let Some(column) = known.columns.get(position) else {
-            return ColumnStatistics::new_unknown();
+            // The rows' identities.
+            let distinct_count = Precision::Inexact(known.rows);
+            return ColumnStatistics { distinct_count, ..ColumnStatistics::new_unknown() };
         };
         let estimate = |value: &Option<_>| match value.as_ref().and_then(|value| bound(value, data_type)) {
             Some(value) => Precision::Inexact(value),
@@ -697,43 +721,6 @@ impl ExecutionPlan for KeptScan {
 
     fn execute(&self, _partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         Err(DataFusionError::Internal(format!("{self:?} has no view")))
-    }
-}
-
-/// Reads parts of a table.
-struct PartReader {
-    table: Arc<Table>,
-    view: ReadView,
-    /// Columns of the table, and their types.
-    columns: Vec<usize>,
-    types: Vec<DataType>,
-    /// The place of the rows' identities among the columns of a batch.
-    identity: Option<usize>,
-    schema: SchemaRef,
-}
-
-impl PartReader {
-    fn batch(&self, part: usize) -> Result<RecordBatch> {
-        self.batch_with_copies(part, None).map(|(batch, _)| batch)
-    }
-
-    /// And compressed copies of the columns of a condition, if there is one.
-    fn batch_with_copies(
-        &self,
-        part: usize,
-        condition: Option<&BlockCondition>,
-    ) -> Result<(RecordBatch, CompressedColumns)> {
-        let image = self.view.read(&self.table, part, &self.columns).map_err(external)?;
-        let copies = condition
-            .map(|condition| condition.compressed(&self.view, &self.table, part, (&image, &self.columns)));
-        let identities = self.identity.map(|place| (place, self.identities(part, image.rows)));
-        let batch = identified_batch(image, &self.types, &self.schema, identities).map_err(external)?;
-        Ok((batch, copies.unwrap_or_default()))
-    }
-
-    /// The identities of a part's rows, as [`super::target::row_of`] reads them.
-    fn identities(&self, part: usize, rows: usize) -> Vec<i64> {
-        self.view.row_ids(&self.table, part, rows).into_iter().map(super::target::number_of).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::stream::{SetRowsExec, Source};
 use super::{SetFunction, SetRows};
+use crate::olap::late_columns::LateColumnsPlanner;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::error::Result;
@@ -27,7 +28,10 @@ impl QueryPlanner for Planner {
         logical_plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Rows)]);
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![
+            Arc::new(Rows),
+            Arc::new(LateColumnsPlanner),
+        ]);
         planner.create_physical_plan(logical_plan, session).await
     }
 }

@@ -6,6 +6,7 @@ mod compressed_copies;
 mod failure;
 mod join_filters;
 mod join_order;
+mod late_columns;
 mod layout;
 mod query;
 mod reused;
