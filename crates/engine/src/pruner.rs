@@ -59,7 +59,7 @@ impl Pruner {
                         interval_pruning.pass(&shared);
                         let is_short = shared.manager.memory_limit().check(Claim::Large, 0).is_err();
                         if is_short && !was_short {
-                            // No more are made while memory is short.
+                            // No more are made while memory is short, and none from a little before that.
                             shared.tables().iter().for_each(|table| drop_compressed(table));
                         }
                         was_short = is_short;

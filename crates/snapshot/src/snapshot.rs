@@ -239,7 +239,7 @@ impl Snapshot {
             return None;
         }
         let definition = (column, table.columns()[column].data_type);
-        let may_make = || self.0.origin.memory_limit.check(Claim::Large, 0).is_ok();
+        let may_make = || self.0.origin.memory_limit.check(Claim::Copy, 0).is_ok();
         compressed::kept_or_made(block, definition, change, image, may_make)
     }
 

@@ -5,8 +5,9 @@
 //! refused first, and work that gives memory back is refused last:
 //!
 //! ```text
-//! 0                                              limit - 3r   limit - 2r   limit - r   limit
-//! ├───────────────────────────────────────────────────┼────────────┼───────────┼──────────┤
+//! 0                                 limit - 4r   limit - 3r   limit - 2r   limit - r   limit
+//! ├──────────────────────────────────────┼────────────┼────────────┼───────────┼──────────┤
+//!   Claim::Copy    copies to be faster ──┘            │            │           │          │
 //!   Claim::Large   work that has taken much already ──┘            │           │          │
 //!   Claim::Table   blocks and nodes for everybody else ────────────┘           │          │
 //!   Claim::Write   history, and what else small transactions write ────────────┘          │
@@ -16,7 +17,8 @@
 //! The *reserve* r is a sixteenth of the limit, and 256 MiB at most. A load that fills the machine ends at the first mark,
 //! and small transactions go on; tables that were filled by them end at the second, and rows can still be changed; writers
 //! of versions that an old reader keeps end at the third, and the reader goes on; and rows can be deleted up to the limit
-//! itself. Ending a transaction needs no claim.
+//! itself. Ending a transaction needs no claim. Copies that are kept only to be faster stop being made before all that, and are let go of
+//! at the first mark: as the two are apart, copies alone never lead to it, and are not made and let go of in turn.
 //!
 //! What is compared with the marks is the account of the process (`ankerdb_memory::account`), not of a database or session:
 //! memory runs out per process. Each of several databases in one process has a limit of its own, but all are compared with
@@ -63,6 +65,8 @@ pub const LIMIT_MIN: usize = 32 << 20;
 /// The purpose of a request; see the picture.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Claim {
+    /// Copies that are kept only to be faster.
+    Copy,
     /// Work that has taken much already.
     Large,
     /// What tables and indexes need for small transactions, and keep.
@@ -77,6 +81,7 @@ impl Claim {
     /// Reserves left alone.
     fn reserves(self) -> usize {
         match self {
+            Claim::Copy => 4,
             Claim::Large => 3,
             Claim::Table => 2,
             Claim::Write => 1,
