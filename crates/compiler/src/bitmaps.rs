@@ -22,8 +22,6 @@ use std::ops::RangeInclusive;
 
 /// Rows of a word.
 const WORD_ROWS: usize = u64::BITS as usize;
-/// A word that has no more bits than these is gone through bit by bit.
-const FEW_BITS: u32 = 8;
 /// Terms of a condition; a value that is used twice is two.
 const TERMS_MAX: usize = 200;
 
@@ -138,9 +136,7 @@ impl BitmapCondition {
         }
         self.0.narrow(parameters, batch, words);
         selected.begin(batch.rows);
-        for (at, &word) in words.iter().enumerate() {
-            selected.push_bits(at * WORD_ROWS, word);
-        }
+        list(words, selected);
     }
 }
 
@@ -314,16 +310,16 @@ impl BitmapComparison {
 
     fn narrow(&self, parameters: &[Datum], batch: &PipelineBatch<'_>, words: &mut [u64]) {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if is_wide() {
             // SAFETY: the processor has these instructions.
             return unsafe { self.narrow_wide(parameters, batch, words) };
         }
         self.narrow_any(parameters, batch, words);
     }
 
-    /// With instructions for 32 bytes at once.
+    /// With instructions for 32 bytes at once, and for bits.
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi1,popcnt")]
     fn narrow_wide(&self, parameters: &[Datum], batch: &PipelineBatch<'_>, words: &mut [u64]) {
         self.narrow_any(parameters, batch, words);
     }
@@ -466,6 +462,43 @@ impl CodePair<'_> {
     }
 }
 
+/// Whether the processor has instructions for 32 bytes at once, and for bits. Costs a load.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn is_wide() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    has!("avx2") && has!("bmi1") && has!("popcnt")
+}
+
+/// Lists the rows that have a bit.
+fn list(words: &[u64], selected: &mut SelectedRows) {
+    #[cfg(target_arch = "x86_64")]
+    if is_wide() {
+        // SAFETY: the processor has these instructions.
+        return unsafe { list_wide(words, selected) };
+    }
+    list_any(words, selected);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,popcnt")]
+fn list_wide(words: &[u64], selected: &mut SelectedRows) {
+    list_any(words, selected);
+}
+
+#[inline(always)]
+fn list_any(words: &[u64], selected: &mut SelectedRows) {
+    for (at, &word) in words.iter().enumerate() {
+        selected.push_bits(at * WORD_ROWS, word);
+    }
+}
+
+/// A word that has no more bits than these is gone through bit by bit: as many as a value has bytes, but of codes, of which an instruction
+/// compares sixteen or more, all are compared sooner than a few are gone through.
+const fn few_bits(bytes: usize) -> u32 {
+    if bytes <= 2 { 0 } else { bytes as u32 }
+}
+
 /// Whether a text in a column is this one. Halves, as there are no instructions that compare 16 bytes.
 #[inline(always)]
 fn same_bits(value: [u8; 16], text: u128) -> bool {
@@ -500,7 +533,7 @@ fn keep<const BYTES: usize>(
     let (values, _) = values.as_chunks::<BYTES>();
     for (word, values) in words.iter_mut().zip(values.chunks(WORD_ROWS)) {
         if let Ok(values) = <&[_; WORD_ROWS]>::try_from(values)
-            && word.count_ones() > FEW_BITS
+            && word.count_ones() > few_bits(BYTES)
         {
             *word &= all_bits(|at| holds(values[at])) ^ inverted;
         } else if *word != 0 {
@@ -536,7 +569,7 @@ fn keep_both<const LEFT: usize, const RIGHT: usize>(
     let chunks = left.chunks(WORD_ROWS).zip(right.chunks(WORD_ROWS));
     for (word, (left, right)) in words.iter_mut().zip(chunks) {
         if let (Ok(left), Ok(right)) = (<&[_; WORD_ROWS]>::try_from(left), <&[_; WORD_ROWS]>::try_from(right))
-            && word.count_ones() > FEW_BITS
+            && word.count_ones() > few_bits(if LEFT > RIGHT { LEFT } else { RIGHT })
         {
             *word &= all_bits(|at| holds(left[at], right[at])) ^ inverted;
         } else if *word != 0 {

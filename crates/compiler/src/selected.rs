@@ -24,6 +24,7 @@ impl SelectedRows {
     }
 
     /// The rows that have a bit, of those from `first` on.
+    #[inline(always)]
     pub(crate) fn push_bits(&mut self, first: usize, word: u64) {
         let end = self.count + word.count_ones() as usize;
         let mut left = word;

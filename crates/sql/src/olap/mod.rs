@@ -45,6 +45,7 @@ mod finite_sums;
 mod forked;
 mod framed;
 mod function;
+mod gathered;
 mod generic;
 mod guessed_bounds;
 mod hypothetical;

@@ -20,6 +20,7 @@ use super::arrow::{column_type, narrow_type, wide_batch, wide_type};
 use super::batch_copies::{BatchCopies, CompressedColumns};
 use super::block_condition::BlockCondition;
 use super::error::external;
+use super::gathered::gathered;
 use super::join_filters::{self, JoinKeys, ScanFilter};
 use super::part_reader::{IdentifiedRows, PartReader};
 use super::target::ROW_IDENTITY;
@@ -495,13 +496,15 @@ impl ScanExec {
         let stored = |(column, keys): &(usize, Arc<JoinKeys>)| (self.shape.columns[*column], keys.clone());
         let has_bounds = |(column, _): &(usize, _)| *column < self.shape.table.columns().len();
         let count = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
+        // Copies are of a whole block.
+        let gathers = copies.is_none() && !asked.is_empty();
         let stream = ScanStream {
+            schema: if gathers { read.clone() } else { self.schema() },
             reader: self.reader(read),
             condition: self.shape.condition.clone(),
             copies,
             skipped: count(BLOCKS_SKIPPED),
             in_codes: count(BLOCKS_IN_CODES),
-            schema: self.schema(),
             parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.shape.table)),
             progress: self.progress.clone(),
             rows_left: self.shape.limit.unwrap_or(usize::MAX),
@@ -509,7 +512,8 @@ impl ScanExec {
             filters: asked.iter().map(|(column, keys)| ScanFilter::new(*column, keys.clone())).collect(),
             counted: BaselineMetrics::new(&self.metrics, partition),
         };
-        Box::pin(cooperative(stream))
+        let stream = Box::pin(cooperative(stream));
+        if gathers { gathered(stream, self.schema()) } else { stream }
     }
 
     fn fresh(&self) -> ScanExec {

@@ -8,9 +8,8 @@
 //!                                              ScanExec          numerics as they are stored
 //! ```
 
-use super::super::arrow::wide_batch;
 use super::super::batch_copies::BatchCopies;
-use super::super::error::external;
+use super::super::gathered::gathered;
 use super::super::join_filters::{JoinKeys, ScanFilter};
 use super::NO_NULLS;
 use super::cache::{self, BatchCode};
@@ -234,10 +233,10 @@ impl ExecutionPlan for SelectionExec {
             BatchCode::new(self.mode != CompilerMode::Interpreted, compile_time)
         };
         let (input, copies) = read_with_copies(&self.input, partition, &context)?;
-        Ok(Box::pin(SelectionStream {
+        let stream = SelectionStream {
+            schema: Arc::new(input.schema().project(&self.shown)?),
             input,
             shown: self.shown.clone(),
-            schema: self.schema(),
             selector: RowSelector {
                 copies,
                 is_interpreted: self.mode == CompilerMode::Interpreted,
@@ -254,7 +253,8 @@ impl ExecutionPlan for SelectionExec {
                 asks_first: false,
             },
             counted: BaselineMetrics::new(&self.metrics, partition),
-        }))
+        };
+        Ok(gathered(Box::pin(stream), self.schema()))
     }
 }
 
@@ -350,13 +350,12 @@ impl SelectionStream {
             return Ok(None);
         }
         let shown = read.project(&self.shown)?;
-        let kept = match rows.len() == read.num_rows() {
+        Ok(Some(match rows.len() == read.num_rows() {
             true => shown,
             // Of a batch without columns a part has as many rows, wherever they are.
             false if self.shown.is_empty() => shown.slice(0, rows.len()),
             false => take_record_batch(&shown, &UInt32Array::from(rows))?,
-        };
-        wide_batch(kept, &self.schema).map(Some).map_err(external)
+        }))
     }
 
     /// A batch without rows is none: what is above may be evaluated for it, which has to have rows to fail for.

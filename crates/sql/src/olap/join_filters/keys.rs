@@ -5,7 +5,6 @@
 //! never one, and the join does without.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
@@ -24,6 +23,11 @@ const BITS_MAX: u64 = 1 << 27;
 /// Whether keys of this type can be gathered.
 pub(super) fn is_key(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Int32 | DataType::Int64)
+}
+
+/// How many are gathered at most for a scan of so many rows.
+pub(super) fn keys_max(rows: usize) -> usize {
+    KEYS_MAX.min(rows / ROWS_OF_KEY_MIN)
 }
 
 /// What a join tells a scan below its other side.
@@ -48,8 +52,7 @@ impl JoinKeys {
     /// To be gathered by so many threads, for a scan of a table of so many rows.
     pub(super) fn new(collectors: usize, rows: usize) -> Arc<JoinKeys> {
         let gathered = GatheredKeys { collectors_left: collectors, keys: Vec::new(), is_incomplete: false };
-        let most = KEYS_MAX.min(rows / ROWS_OF_KEY_MIN);
-        Arc::new(JoinKeys { most, gathered: Mutex::new(gathered), set: OnceLock::new() })
+        Arc::new(JoinKeys { most: keys_max(rows), gathered: Mutex::new(gathered), set: OnceLock::new() })
     }
 
     /// All keys of the build side; `None` as long as not all are known, or for ever.
@@ -199,26 +202,6 @@ impl KeySet {
         }
         Some(())
     }
-
-    /// Which rows of a column have a key that is in the set; `None` for another type.
-    pub(crate) fn holds(&self, column: &ArrayRef) -> Option<BooleanBuffer> {
-        let rows = column.len();
-        let held = match column.data_type() {
-            DataType::Int32 => {
-                let values = column.as_primitive::<Int32Type>().values();
-                BooleanBuffer::collect_bool(rows, |row| self.contains(values[row].into()))
-            }
-            DataType::Int64 => {
-                let values = column.as_primitive::<Int64Type>().values();
-                BooleanBuffer::collect_bool(rows, |row| self.contains(values[row]))
-            }
-            _ => return None,
-        };
-        Some(match column.nulls() {
-            Some(nulls) => &held & nulls.inner(),
-            None => held,
-        })
-    }
 }
 
 #[cfg(test)]
@@ -234,11 +217,9 @@ mod tests {
 
     fn held(keys: &[i64], column: ArrayRef) -> Vec<bool> {
         let set = KeySet::of(keys, &memory(1 << 30)).expect("a set");
-        let held: Vec<bool> = set.holds(&column).expect("integers").iter().collect();
         let mut rows: Vec<u32> = (0..column.len() as u32).collect();
         set.retain(&column, &mut rows).expect("integers");
-        assert!((0..column.len()).all(|row| held[row] == rows.contains(&(row as u32))), "{held:?} {rows:?}");
-        held
+        (0..column.len() as u32).map(|row| rows.contains(&row)).collect()
     }
 
     #[test]

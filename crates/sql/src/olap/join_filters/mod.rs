@@ -107,6 +107,13 @@ fn filtered(
     with_children(node, vec![CollectKeysExec::plan(left.clone(), columns), right]).map(Some)
 }
 
+/// How many keys a scan is asked for in a column, as a rule, which is about as many rows as may be on the other side; `None` where it is not.
+pub(super) fn keys_max(scan: &ScanExec, column: usize) -> Option<usize> {
+    let rows = scan.row_count();
+    let is_worth = rows >= CompilerMode::default().rows_min() && !scan.is_limited();
+    (is_worth && keys::is_key(scan.schema().field(column).data_type())).then(|| keys::keys_max(rows))
+}
+
 /// An operator whose scan is asked, and the keys that it is asked for.
 type Asked = (Arc<dyn ExecutionPlan>, Arc<JoinKeys>);
 

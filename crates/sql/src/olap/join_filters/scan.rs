@@ -1,9 +1,8 @@
 //! What a scan does with the keys that joins above it ask for.
 
-use super::keys::JoinKeys;
-use datafusion::arrow::array::{BooleanArray, RecordBatch};
-use datafusion::arrow::buffer::BooleanBuffer;
-use datafusion::arrow::compute::filter_record_batch;
+use super::keys::{JoinKeys, KeySet};
+use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::compute::take_record_batch;
 use datafusion::error::Result;
 use std::sync::Arc;
 
@@ -24,13 +23,15 @@ impl ScanFilter {
         ScanFilter { column, keys, useless: 0 }
     }
 
+    /// What is asked for; `None` where that is not known, or it would not help.
+    fn asked(&self) -> Option<&KeySet> {
+        self.keys.set().filter(|_| self.useless < USELESS_MAX)
+    }
+
     /// Keeps of a list of rows of a batch those that are asked for; `None`, and all of them, where nothing is or it would not help.
     pub(crate) fn retain(&mut self, batch: &RecordBatch, rows: &mut Vec<u32>) -> Option<()> {
-        if self.useless >= USELESS_MAX {
-            return None;
-        }
         let before = rows.len();
-        self.keys.set()?.retain(batch.column(self.column), rows)?;
+        self.asked()?.retain(batch.column(self.column), rows)?;
         self.note(rows.len(), before);
         Some(())
     }
@@ -38,23 +39,19 @@ impl ScanFilter {
     fn note(&mut self, kept: usize, of: usize) {
         self.useless = if kept > of / 4 * 3 { self.useless + 1 } else { 0 };
     }
-
-    fn holds(&mut self, batch: &RecordBatch) -> Option<BooleanBuffer> {
-        if self.useless >= USELESS_MAX {
-            return None;
-        }
-        let held = self.keys.set()?.holds(batch.column(self.column))?;
-        self.note(held.count_set_bits(), batch.num_rows());
-        Some(held)
-    }
 }
 
 /// The rows that all filters hold, or the whole batch where that are more than half: then to leave them out costs more than it saves.
 pub(crate) fn asked_for(filters: &mut [ScanFilter], batch: RecordBatch) -> Result<RecordBatch> {
-    let held = filters.iter_mut().filter_map(|filter| filter.holds(&batch));
-    let Some(held) = held.reduce(|before, next| &before & &next) else { return Ok(batch) };
-    if held.count_set_bits() > batch.num_rows() / 2 {
+    if filters.iter().all(|filter| filter.asked().is_none()) {
         return Ok(batch);
     }
-    Ok(filter_record_batch(&batch, &BooleanArray::new(held, None))?)
+    let mut rows: Vec<u32> = (0..batch.num_rows() as u32).collect();
+    for filter in filters {
+        filter.retain(&batch, &mut rows);
+    }
+    if rows.len() > batch.num_rows() / 2 {
+        return Ok(batch);
+    }
+    Ok(take_record_batch(&batch, &UInt32Array::from(rows))?)
 }

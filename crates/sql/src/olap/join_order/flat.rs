@@ -1,8 +1,8 @@
 //! A tree of inner joins, and of semi joins that are inner ones, as its inputs and what joins them.
 
-use super::super::join_filters::source;
+use super::super::join_filters::{keys_max, source};
 use super::super::scan::ScanExec;
-use super::search::{INPUTS_MAX, Inputs, JoinGraph, JoinTree};
+use super::search::{EXHAUSTIVE_MAX, INPUTS_MAX, Inputs, JoinEdge, JoinGraph, JoinTree};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::{DataFusionError, Result};
@@ -17,6 +17,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Of a column that is not there.
@@ -88,6 +89,10 @@ pub(super) fn choosing(node: &Arc<dyn ExecutionPlan>) -> Option<(&ProjectionExec
 pub(super) struct SharedKey {
     pub(super) inputs: (usize, usize),
     pub(super) sides: (PhysicalExprRef, PhysicalExprRef),
+    /// The number of the class of columns that are equal, if both are columns, and there are others.
+    pub(super) class: Option<usize>,
+    /// Whether it is not written, but implied by others of its class.
+    is_implied: bool,
 }
 
 /// A condition over several inputs.
@@ -113,6 +118,7 @@ impl FlatJoins {
     pub(super) fn of(root: &Arc<dyn ExecutionPlan>) -> Result<Option<(FlatJoins, JoinTree, Vec<usize>)>> {
         let mut flat = FlatJoins::default();
         let taken = flat.take(root)?;
+        flat.imply();
         let is_fit = flat.inputs.len() <= INPUTS_MAX;
         Ok(taken.filter(|_| is_fit).map(|(tree, columns)| (flat, tree, columns)))
     }
@@ -149,7 +155,10 @@ impl FlatJoins {
         for (ours, theirs) in join.on() {
             let sides = (renumbered(ours, &left_columns)?, renumbered(theirs, &right_columns)?);
             match (self.only_input(&sides.0), self.only_input(&sides.1)) {
-                (Some(left), Some(right)) => self.keys.push(SharedKey { inputs: (left, right), sides }),
+                (Some(left), Some(right)) => {
+                    let inputs = (left, right);
+                    self.keys.push(SharedKey { inputs, sides, class: None, is_implied: false });
+                }
                 // Of several inputs: no key any more where these come together in another order.
                 _ => {
                     let equal: PhysicalExprRef = Arc::new(BinaryExpr::new(sides.0, Operator::Eq, sides.1));
@@ -192,6 +201,66 @@ impl FlatJoins {
         inputs.count_ones() > 1
     }
 
+    /// Finds classes of columns that are equal, and adds the keys that are implied: where `a = b` and `b = c`, `a = c`. A class that has two
+    /// columns of an input says more than which inputs are joined, and is left as it is written.
+    fn imply(&mut self) {
+        if self.inputs.len() > EXHAUSTIVE_MAX {
+            return;
+        }
+        let mut classes: Vec<BTreeMap<usize, PhysicalExprRef>> = Vec::new();
+        for (left, right) in self.keys.iter().map(|key| &key.sides) {
+            let (Some(one), Some(other)) = (column_of(left), column_of(right)) else { continue };
+            let is_met = |class: &BTreeMap<_, _>| class.contains_key(&one) || class.contains_key(&other);
+            let (met, others): (Vec<_>, _) = classes.into_iter().partition(is_met);
+            let mut class = BTreeMap::from([(one, left.clone()), (other, right.clone())]);
+            class.extend(met.into_iter().flatten());
+            classes = others;
+            classes.push(class);
+        }
+        classes.retain(|class| class.len() > 2 && self.are_alike(class));
+        for (number, class) in classes.iter().take(u64::BITS as usize).enumerate() {
+            let columns: Vec<(&usize, &PhysicalExprRef)> = class.iter().collect();
+            for (at, &(one, left)) in columns.iter().enumerate() {
+                for &(other, right) in &columns[at + 1..] {
+                    self.imply_key((*one, *other), (left.clone(), right.clone()), number);
+                }
+            }
+        }
+    }
+
+    /// Whether they are columns of one type, each of another input.
+    fn are_alike(&self, columns: &BTreeMap<usize, PhysicalExprRef>) -> bool {
+        let inputs: Vec<usize> = columns.keys().map(|&column| self.input_of(column)).collect();
+        let data_type = |(&column, &input): (&usize, &usize)| {
+            let field = self.inputs[input].schema().field(column - self.first_columns[input]).clone();
+            field.data_type().clone()
+        };
+        let mut types = columns.keys().zip(&inputs).map(data_type);
+        let first = types.next();
+        // Columns are in the order of inputs.
+        inputs.is_sorted_by(|one, other| one < other) && types.all(|of| Some(of) == first)
+    }
+
+    /// These columns of a class are equal, by a key that is written or not.
+    fn imply_key(
+        &mut self,
+        (one, other): (usize, usize),
+        sides: (PhysicalExprRef, PhysicalExprRef),
+        class: usize,
+    ) {
+        let are = |key: &SharedKey| {
+            let columns = (column_of(&key.sides.0), column_of(&key.sides.1));
+            columns == (Some(one), Some(other)) || columns == (Some(other), Some(one))
+        };
+        let mut written = self.keys.iter_mut().filter(|key| are(key)).peekable();
+        if written.peek().is_none() {
+            let inputs = (self.input_of(one), self.input_of(other));
+            self.keys.push(SharedKey { inputs, sides, class: Some(class), is_implied: true });
+            return;
+        }
+        written.for_each(|key| key.class = Some(class));
+    }
+
     /// The input that a column belongs to.
     fn input_of(&self, column: usize) -> usize {
         self.first_columns.partition_point(|&first| first <= column) - 1
@@ -218,20 +287,31 @@ impl FlatJoins {
         for key in &self.keys {
             let (left, right) = key.inputs;
             let pair = (left.min(right), left.max(right));
-            if !graph.edges.iter().any(|&(a, b, _)| (a, b) == pair) {
-                graph.edges.push((pair.0, pair.1, self.share_of_pairs(pair)));
+            let is_known = |edge: &JoinEdge| edge.inputs == pair && edge.is_implied == key.is_implied;
+            if !graph.edges.iter().any(is_known) {
+                graph.edges.push(self.edge(pair, key.is_implied));
             }
         }
+        graph.edges.sort_by(|one, other| {
+            let implied = one.is_implied.cmp(&other.is_implied);
+            implied.then(other.share.total_cmp(&one.share))
+        });
         graph.conditions = self.conditions.iter().map(|condition| (condition.inputs, PASSING)).collect();
         Ok(graph)
     }
 
-    /// The share of the pairs of rows of two inputs that have all keys in common: by the values that there are, as if each of the
+    /// What is known of two inputs that are joined by keys that are written, or by those that are implied.
+    ///
+    /// The share of their pairs of rows that have all of these in common: by the values that there are, as if each of the
     /// side with fewer were on the other side, too. Where the keys of one side are unique, each row of the other has one partner.
-    fn share_of_pairs(&self, pair: (usize, usize)) -> f64 {
-        let between = self.keys.iter().filter(|key| key.inputs == pair || key.inputs == (pair.1, pair.0));
+    fn edge(&self, pair: (usize, usize), is_implied: bool) -> JoinEdge {
+        let is_between = |key: &&SharedKey| key.inputs == pair || key.inputs == (pair.1, pair.0);
+        let between: Vec<&SharedKey> =
+            self.keys.iter().filter(is_between).filter(|key| key.is_implied == is_implied).collect();
+        let classes =
+            between.iter().filter_map(|key| key.class).fold(0, |classes, class| classes | 1 << class);
         let (mut first, mut second, mut distinct) = (Vec::new(), Vec::new(), 1.0);
-        for key in between {
+        for key in &between {
             let (ours, theirs) =
                 if key.inputs == pair { (&key.sides.0, &key.sides.1) } else { (&key.sides.1, &key.sides.0) };
             let (ours, theirs) = (self.origin(pair.0, ours), self.origin(pair.1, theirs));
@@ -245,7 +325,13 @@ impl FlatJoins {
             second.extend(theirs);
         }
         let unique = [&first, &second].into_iter().filter_map(|origins| rows_if_unique(origins));
-        1.0 / unique.reduce(f64::max).unwrap_or(distinct).max(1.0)
+        let share = 1.0 / unique.reduce(f64::max).unwrap_or(distinct).max(1.0);
+        // Of several keys, each leaves out less than all of them.
+        let most = |origins: &[Origin]| match origins {
+            [origin] if between.len() == 1 => origin.keys_max(),
+            _ => 0.0,
+        };
+        JoinEdge { inputs: pair, share, classes, is_implied, asked_by: (most(&first), most(&second)) }
     }
 
     /// Where the values of an input's key are stored.
@@ -269,6 +355,14 @@ struct Origin {
     node: Arc<dyn ExecutionPlan>,
     column: usize,
     distinct: Option<f64>,
+}
+
+impl Origin {
+    /// By how many rows of the other side the scan can be asked for keys.
+    fn keys_max(&self) -> f64 {
+        let scan = self.node.downcast_ref::<ScanExec>();
+        scan.and_then(|scan| keys_max(scan, self.column)).unwrap_or_default() as f64
+    }
 }
 
 /// The rows of the table of these columns, if it has no two with the same values there.

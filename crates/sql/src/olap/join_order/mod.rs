@@ -23,7 +23,7 @@ use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use flat::{FlatJoins, JoinCondition, LOST, SharedKey, is_tree, lost, movable, renumbered};
-use search::{Inputs, JoinTree};
+use search::{Inputs, JoinGraph, JoinTree};
 use sides::with_children;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -89,14 +89,19 @@ impl JoinOrder {
             return Ok(None);
         }
         let Some(tree) = graph.cheapest() else { return Ok(None) };
-        let least = if self.is_eager { f64::INFINITY } else { graph.cost(&written) * WORTH };
-        if graph.cost(&tree) >= least {
+        if !self.is_eager && !is_much_cheaper(&graph, &tree, &written) {
             return Ok(None);
         }
         let mode = movable(node).map_or(PartitionMode::Auto, |join| *join.partition_mode());
         let joined = JoinBuilder { flat: &flat, mode }.built(&tree, &columns.iter().copied().collect())?;
         joined.with_columns(&columns, &node.schema()).map(Some)
     }
+}
+
+/// Whether a tree costs so much less than the other that estimates are no matter: with filters, or without where these do not speak against it.
+fn is_much_cheaper(graph: &JoinGraph, tree: &JoinTree, than: &JoinTree) -> bool {
+    let (cost, before) = (graph.cost_with_filters(tree), graph.cost_with_filters(than));
+    cost < before * WORTH || cost <= before && graph.cost(tree) < graph.cost(than) * WORTH
 }
 
 /// An operator, and the numbers of its columns.
@@ -153,8 +158,11 @@ impl JoinBuilder<'_> {
             JoinTree::Join(left, right) => (left, right),
         };
         let sides = (left.inputs(), right.inputs());
+        let mut classes = BTreeSet::new();
+        // One of a class is enough: on each side its columns are equal already.
+        let is_new = |key: &&SharedKey| key.class.is_none_or(|class| classes.insert(class));
         let keys: Vec<&SharedKey> =
-            self.flat.keys.iter().filter(|key| crossing(key, sides).is_some()).collect();
+            self.flat.keys.iter().filter(|key| crossing(key, sides).is_some()).filter(is_new).collect();
         let both = sides.0 | sides.1;
         let is_first = |condition: &&JoinCondition| {
             let beyond = |side: Inputs| condition.inputs & !side != 0;

@@ -179,14 +179,14 @@ fn place(expression: &Expr, schema: &DFSchema) -> Option<usize> {
 /// The side of a join, and its column, that an output column of the join is.
 fn joined(join: &Join, column: usize) -> Option<(&LogicalPlan, usize)> {
     let width = join.left.schema().fields().len();
-    match join.join_type {
-        _ if column < width && !matches!(join.join_type, JoinType::RightSemi | JoinType::RightAnti) => {
-            Some((join.left.as_ref(), column))
-        }
-        JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => {
-            Some((join.right.as_ref(), column - width))
-        }
-        _ => None,
+    let (has_left, has_right) = match join.join_type {
+        JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => (true, true),
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => (true, false),
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => (false, false),
+    };
+    match column.checked_sub(width) {
+        None => has_left.then_some((join.left.as_ref(), column)),
+        Some(column) => has_right.then_some((join.right.as_ref(), column)),
     }
 }
 

@@ -69,6 +69,13 @@ fn the_rows_are_the_same_in_any_order() {
         "SELECT l.orders, l.number, n.id FROM line l JOIN orders o ON o.id = l.orders JOIN customer c ON c.id = o.customer \
          JOIN nation n ON n.id = l.part + c.nation",
         "SELECT l.orders, n.id FROM line l JOIN orders o ON o.id + 1 = l.orders - 1 JOIN nation n ON n.id * 2 = o.total % 50",
+        // Keys that are implied by others, and a class of them with two columns of one table.
+        "SELECT n.id, c.id, o.id FROM orders o, customer c, nation n WHERE c.nation = n.id AND o.total = n.id AND o.customer <> c.id \
+         AND n.region = 1",
+        "SELECT n.id, a.id, b.id, o.id FROM customer a JOIN customer b ON a.nation = b.nation JOIN nation n ON n.id = b.nation \
+         JOIN orders o ON o.customer = a.id WHERE n.region = 1",
+        "SELECT l.orders, l.part, o.id, c.id, n.id FROM line l JOIN orders o ON o.id = l.part AND o.customer = l.part \
+         JOIN customer c ON c.id = o.customer JOIN nation n ON n.id = c.id",
         // Two keys, in a circle.
         "SELECT a.orders, a.number, o.total FROM line a JOIN line b ON a.orders = b.orders AND a.number = b.number + 1 \
          JOIN orders o ON o.id = b.orders AND o.id = a.orders",
