@@ -8,7 +8,8 @@
 //!   mode = %2     & 0     1               one with few of them bit by bit
 //! ```
 //! NOT goes into the comparisons first (De Morgan's laws hold for three truth values, too). What is left is true or not, so that a NULL
-//! is no bit, and there is one bitmap where three values would need two.
+//! is no bit, and there is one bitmap where three values would need two. Two bounds of one column are one comparison: of how far a value
+//! lies above the lower one, without a sign.
 //!
 //! Where a column has a compressed copy, a constant is turned into its code, and codes are compared: one or two bytes of memory for a row
 //! in place of up to sixteen, and as many times more values in an instruction.
@@ -21,7 +22,7 @@ use crate::selected::SelectedRows;
 use std::ops::RangeInclusive;
 
 /// Rows of a word.
-const WORD_ROWS: usize = u64::BITS as usize;
+pub(crate) const WORD_ROWS: usize = u64::BITS as usize;
 /// Terms of a condition; a value that is used twice is two.
 const TERMS_MAX: usize = 200;
 
@@ -33,6 +34,7 @@ pub struct BitmapCondition(BitmapTerm);
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum BitmapTerm {
     Comparison(BitmapComparison),
+    Range(BitmapRange),
     /// A column of truth values is not NULL and `is`.
     Truth {
         column: usize,
@@ -47,7 +49,7 @@ enum BitmapTerm {
 }
 
 /// A column, and with what it is compared; false where one of them is NULL.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct BitmapComparison {
     column: usize,
     /// Of a stored value.
@@ -56,6 +58,13 @@ struct BitmapComparison {
     comparand: Comparand,
     /// Whether it holds where the order does not.
     is_inverted: bool,
+}
+
+/// Numbers of a column between two constants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct BitmapRange {
+    from: BitmapComparison,
+    to: BitmapComparison,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,17 +155,13 @@ impl BitmapTerm {
         *room = room.checked_sub(1)?;
         let mut both = |left, right| {
             let left = BitmapTerm::of(pipeline, left, is, room)?;
-            Some((Box::new(left), Box::new(BitmapTerm::of(pipeline, right, is, room)?)))
+            Some((left, BitmapTerm::of(pipeline, right, is, room)?))
         };
         match pipeline.operation(value) {
-            Instruction::And(left, right) if is => {
-                both(left, right).map(|(left, right)| BitmapTerm::Both(left, right))
-            }
-            Instruction::Or(left, right) if !is => {
-                both(left, right).map(|(left, right)| BitmapTerm::Both(left, right))
-            }
+            Instruction::And(left, right) if is => both(left, right).map(|(left, right)| left.and(right)),
+            Instruction::Or(left, right) if !is => both(left, right).map(|(left, right)| left.and(right)),
             Instruction::And(left, right) | Instruction::Or(left, right) => {
-                both(left, right).map(|(left, right)| BitmapTerm::Either(left, right))
+                both(left, right).map(|(left, right)| BitmapTerm::Either(Box::new(left), Box::new(right)))
             }
             Instruction::Not(operand) => BitmapTerm::of(pipeline, operand, !is, room),
             Instruction::Column(column) => Some(BitmapTerm::Truth { column: column.into(), is }),
@@ -170,9 +175,36 @@ impl BitmapTerm {
         }
     }
 
+    /// Both, with bounds of one column together.
+    fn and(mut self, other: BitmapTerm) -> BitmapTerm {
+        match other {
+            BitmapTerm::Both(left, right) => self.and(*left).and(*right),
+            BitmapTerm::Comparison(bound) if self.takes(bound) => self,
+            other => BitmapTerm::Both(Box::new(self), Box::new(other)),
+        }
+    }
+
+    /// Makes a range of a bound and one that it has for the same column, if it has.
+    fn takes(&mut self, bound: BitmapComparison) -> bool {
+        match self {
+            BitmapTerm::Comparison(own) => match BitmapRange::of(*own, bound) {
+                Some(range) => {
+                    *self = BitmapTerm::Range(range);
+                    true
+                }
+                None => false,
+            },
+            BitmapTerm::Both(left, right) => left.takes(bound) || right.takes(bound),
+            _ => false,
+        }
+    }
+
     fn may_hold(&self, parameters: &[Datum], bounds: &dyn Fn(usize) -> Option<RangeInclusive<i64>>) -> bool {
         match self {
             BitmapTerm::Comparison(comparison) => comparison.may_hold(parameters, bounds),
+            BitmapTerm::Range(BitmapRange { from, to }) => {
+                from.may_hold(parameters, bounds) && to.may_hold(parameters, bounds)
+            }
             BitmapTerm::Truth { .. } | BitmapTerm::Null { .. } => true,
             BitmapTerm::Both(left, right) => {
                 left.may_hold(parameters, bounds) && right.may_hold(parameters, bounds)
@@ -190,6 +222,7 @@ impl BitmapTerm {
                 Comparand::Column(other) if *bytes <= 8 => columns.extend([*column, other]),
                 Comparand::Column(_) => {}
             },
+            BitmapTerm::Range(BitmapRange { from, .. }) => columns.push(from.column),
             BitmapTerm::Truth { .. } | BitmapTerm::Null { .. } => {}
             BitmapTerm::Both(left, right) | BitmapTerm::Either(left, right) => {
                 left.note_comparable(columns);
@@ -207,6 +240,10 @@ impl BitmapTerm {
                 if let Comparand::Column(column) = comparison.comparand {
                     keep_valid(&batch.columns[column], words);
                 }
+            }
+            BitmapTerm::Range(range) => {
+                range.narrow(parameters, batch, words);
+                keep_valid(&batch.columns[range.from.column], words);
             }
             BitmapTerm::Truth { column, is } => {
                 let slice = &batch.columns[*column];
@@ -289,6 +326,15 @@ impl BitmapComparison {
         is_alike.then_some(BitmapComparison { column, bytes, order, comparand, is_inverted })
     }
 
+    /// Whether it bounds numbers by a constant, and then whether from below, and without the constant itself.
+    fn bound(&self) -> Option<(bool, bool)> {
+        match (self.comparand, self.order) {
+            (Comparand::Column(_), _) | (_, BitmapOrder::Equal) => None,
+            (_, BitmapOrder::Greater) => Some((!self.is_inverted, !self.is_inverted)),
+            (_, BitmapOrder::Less) => Some((self.is_inverted, !self.is_inverted)),
+        }
+    }
+
     fn may_hold(&self, parameters: &[Datum], bounds: &dyn Fn(usize) -> Option<RangeInclusive<i64>>) -> bool {
         let (Comparand::Parameter(parameter), Some(bounds)) = (self.comparand, bounds(self.column)) else {
             return true;
@@ -319,7 +365,7 @@ impl BitmapComparison {
 
     /// With instructions for 32 bytes at once, and for bits.
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi1,popcnt")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     fn narrow_wide(&self, parameters: &[Datum], batch: &PipelineBatch<'_>, words: &mut [u64]) {
         self.narrow_any(parameters, batch, words);
     }
@@ -406,6 +452,96 @@ impl BitmapComparison {
     }
 }
 
+impl BitmapRange {
+    /// Of two bounds of one column, if that is what they are.
+    fn of(one: BitmapComparison, other: BitmapComparison) -> Option<BitmapRange> {
+        let ((is_lower, _), (other_is_lower, _)) = (one.bound()?, other.bound()?);
+        let (from, to) = if is_lower { (one, other) } else { (other, one) };
+        (one.column == other.column && is_lower != other_is_lower).then_some(BitmapRange { from, to })
+    }
+
+    /// The least and the greatest number that is in it; `None` if there is none.
+    fn numbers(&self, parameters: &[Datum]) -> Option<(i128, i128)> {
+        let constant = |comparison: &BitmapComparison| match (comparison.comparand, comparison.bound()) {
+            (Comparand::Parameter(parameter), Some((_, is_open))) => match parameters[parameter] {
+                Datum::Number(number) => (number, i128::from(is_open)),
+                _ => unreachable!("texts and truth values have no bounds"),
+            },
+            _ => unreachable!("a range has two bounds"),
+        };
+        let ((from, after), (to, before)) = (constant(&self.from), constant(&self.to));
+        Some((from.checked_add(after)?, to.checked_sub(before)?))
+    }
+
+    fn narrow(&self, parameters: &[Datum], batch: &PipelineBatch<'_>, words: &mut [u64]) {
+        let Some(numbers) = self.numbers(parameters) else { return words.fill(0) };
+        #[cfg(target_arch = "x86_64")]
+        if is_wide() {
+            // SAFETY: the processor has these instructions.
+            return unsafe { self.narrow_wide(numbers, batch, words) };
+        }
+        self.narrow_any(numbers, batch, words);
+    }
+
+    /// With instructions for 32 bytes at once, and for bits, too.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    fn narrow_wide(&self, numbers: (i128, i128), batch: &PipelineBatch<'_>, words: &mut [u64]) {
+        self.narrow_any(numbers, batch, words);
+    }
+
+    #[inline(always)]
+    fn narrow_any(&self, (from, to): (i128, i128), batch: &PipelineBatch<'_>, words: &mut [u64]) {
+        let ColumnSlice { values, compressed, .. } = batch.columns[self.from.column];
+        let (values, bytes, above, (least, greatest)) = match compressed {
+            Some(CompressedSlice { codes, bytes, meaning: CodeMeaning::Above(above) }) => {
+                (codes, bytes, above, (0, i128::MAX >> (127 - 8 * u32::from(bytes))))
+            }
+            Some(_) => unreachable!("a batch has compressed columns of its pipeline's kinds"),
+            None => {
+                let unused = 8 * (16 - u32::from(self.from.bytes));
+                (values, self.from.bytes, 0, (i128::MIN >> unused, i128::MAX >> unused))
+            }
+        };
+        let from = from.saturating_sub(above.into()).max(least);
+        let to = to.saturating_sub(above.into()).min(greatest);
+        if from > to {
+            return words.fill(0);
+        }
+        // What is less than the first is far above it, without a sign. The casts leave out what both have in common.
+        let width = to.wrapping_sub(from) as u128;
+        match bytes {
+            1 => keep_near(
+                values,
+                |value| u8::from_ne_bytes(value).wrapping_sub(from as u8),
+                width as u8,
+                words,
+            ),
+            2 => keep_near(
+                values,
+                |value| u16::from_ne_bytes(value).wrapping_sub(from as u16),
+                width as u16,
+                words,
+            ),
+            4 => keep_near(
+                values,
+                |value| u32::from_ne_bytes(value).wrapping_sub(from as u32),
+                width as u32,
+                words,
+            ),
+            8 => keep_near(
+                values,
+                |value| u64::from_ne_bytes(value).wrapping_sub(from as u64),
+                width as u64,
+                words,
+            ),
+            _ => {
+                keep_near(values, |value| u128::from_ne_bytes(value).wrapping_sub(from as u128), width, words)
+            }
+        }
+    }
+}
+
 /// Codes of numbers in two columns that are compared with each other.
 struct CodePair<'a> {
     left: &'a [u8],
@@ -465,9 +601,9 @@ impl CodePair<'_> {
 /// Whether the processor has instructions for 32 bytes at once, and for bits. Costs a load.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn is_wide() -> bool {
+pub(crate) fn is_wide() -> bool {
     use std::arch::is_x86_feature_detected as has;
-    has!("avx2") && has!("bmi1") && has!("popcnt")
+    has!("avx2") && has!("bmi1") && has!("bmi2") && has!("popcnt")
 }
 
 /// Lists the rows that have a bit.
@@ -481,7 +617,7 @@ fn list(words: &[u64], selected: &mut SelectedRows) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,popcnt")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn list_wide(words: &[u64], selected: &mut SelectedRows) {
     list_any(words, selected);
 }
@@ -520,6 +656,17 @@ fn keep_ordered<const BYTES: usize, N: Copy + Ord>(
         BitmapOrder::Less => keep(values, inverted, words, |value| number(value) < bound),
         BitmapOrder::Greater => keep(values, inverted, words, |value| number(value) > bound),
     }
+}
+
+/// Keeps the bits of rows whose value is no farther than that.
+#[inline(always)]
+fn keep_near<const BYTES: usize, N: Ord>(
+    values: &[u8],
+    distance: impl Fn([u8; BYTES]) -> N,
+    width: N,
+    words: &mut [u64],
+) {
+    keep(values, 0, words, |value| distance(value) <= width);
 }
 
 /// Keeps the bits of rows whose value is so, or, inverted, is not.
@@ -650,6 +797,10 @@ fn keep_bits(bits: &[u8], first: usize, is: bool, words: &mut [u64]) {
 
 #[cfg(test)]
 impl BitmapCondition {
+    pub(crate) fn is_range(&self) -> bool {
+        matches!(self.0, BitmapTerm::Range(_))
+    }
+
     /// With something else in place of one of its terms, for tests that must find it.
     pub(crate) fn spoiled(&self, fault: BitmapFault) -> BitmapCondition {
         let mut spoiled = self.clone();
@@ -660,19 +811,32 @@ impl BitmapCondition {
 
 /// What is wrong with a condition.
 #[cfg(test)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BitmapFault {
     LessIsEqual,
     Inverted,
     BothIsEither,
     NullIsValue,
     TrueIsFalse,
+    /// Without its lower bound's own number, or with it.
+    RangeBeginsElsewhere,
+    /// With the number behind its upper bound, or without its own.
+    RangeEndsElsewhere,
 }
 
 #[cfg(test)]
 impl BitmapTerm {
     fn spoil(&mut self, fault: BitmapFault) {
         match (self, fault) {
+            (BitmapTerm::Range(BitmapRange { from: bound, .. }), BitmapFault::RangeBeginsElsewhere)
+            | (BitmapTerm::Range(BitmapRange { to: bound, .. }), BitmapFault::RangeEndsElsewhere) => {
+                // Greater for not less, and the reverse.
+                bound.order = match bound.order {
+                    BitmapOrder::Less => BitmapOrder::Greater,
+                    _ => BitmapOrder::Less,
+                };
+                bound.is_inverted = !bound.is_inverted;
+            }
             (BitmapTerm::Comparison(comparison), BitmapFault::LessIsEqual) => {
                 comparison.order = BitmapOrder::Equal;
             }

@@ -28,6 +28,7 @@ mod frame;
 mod groups;
 mod interpret;
 mod ir;
+mod key_bits;
 mod lanes;
 mod runner;
 mod selected;
@@ -44,4 +45,5 @@ pub use ir::{
     BITS_MAX, ComparedBy, Fault, InputColumn, Instruction, Pipeline, PipelineAggregate, PipelineParts,
     ValueKind, ValueNumber,
 };
+pub use key_bits::{Key, KeyBits};
 pub use runner::PipelineRunner;

@@ -38,4 +38,9 @@ impl SelectedRows {
     pub(crate) fn rows(&self) -> &[u32] {
         &self.places[..self.count]
     }
+
+    pub(crate) fn into_rows(mut self) -> Vec<u32> {
+        self.places.truncate(self.count);
+        self.places
+    }
 }

@@ -21,7 +21,7 @@ use crate::encryption::Encryption;
 use crate::frontend::{Frame, Message};
 use crate::guard::guard;
 use crate::hangup::{HangupWatch, Hangups};
-use crate::idle::{IdleConnections, LINGER};
+use crate::idle::{IdleConnections, LINGER, Resting};
 use crate::polling::Polling;
 use crate::portal::{NamedStatement, Portal};
 use crate::startup;
@@ -164,6 +164,13 @@ impl Client {
         Box::new(Client { stage: Stage::New, stream, shared, _place: place })
     }
 
+    fn session(&self) -> Option<&SqlSession> {
+        match &self.stage {
+            Stage::New => None,
+            Stage::Session(started) => Some(&started.connection.session),
+        }
+    }
+
     /// Starts the session that the client asks for, and serves its first messages.
     fn start(&mut self) -> Result<Pause, Ended> {
         // Answers are written in one piece; waiting for more to send only delays them. Failing is no harm.
@@ -199,7 +206,6 @@ impl Client {
         match serve(&mut started.connection, &self.shared, &started.cancel) {
             Ok(Pause::Idle) => {
                 started.connection.wire.give_buffers_back();
-                started.connection.session.forget_recent();
                 started.silent_since = Instant::now();
                 self.stage = Stage::Session(started);
                 Ok(Pause::Idle)
@@ -214,6 +220,23 @@ impl Client {
                 Err(Box::new((started.connection.wire, ended)))
             }
             Err(failure) => Err(Box::new((started.connection.wire, failure))),
+        }
+    }
+}
+
+impl Resting for Client {
+    fn statements(&self) -> usize {
+        self.session().map_or(0, SqlSession::recent_statements)
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.session().is_some_and(SqlSession::has_outdated_statements)
+    }
+
+    fn forget(&mut self) -> Option<Box<dyn Send>> {
+        match &mut self.stage {
+            Stage::New => None,
+            Stage::Session(started) => Some(Box::new(started.connection.session.forget_recent())),
         }
     }
 }

@@ -37,7 +37,7 @@ impl ClosedWatch {
     /// Sleeps until some sockets were closed by their other ends, and puts their numbers into `closed`, in place of what was
     /// there. `false` once the bell has [rung](Self::ring).
     pub fn wait(&self, closed: &mut Vec<u64>) -> bool {
-        self.0.wait(closed)
+        self.0.wait(closed, None)
     }
 
     /// Wakes the waiting thread; later calls of [`wait`](Self::wait) return at once.

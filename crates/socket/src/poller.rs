@@ -4,6 +4,7 @@ use crate::checked;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// Sockets that one call reports at most.
 const EVENTS: usize = 64;
@@ -44,14 +45,15 @@ impl Poller {
         self.control(libc::EPOLL_CTL_DEL, stream.as_fd().as_raw_fd(), 0, 0)
     }
 
-    /// Sleeps until there is something to report, and puts the numbers into `reported`, in place of what was there. `false` once the
-    /// bell has rung.
-    pub(crate) fn wait(&self, reported: &mut Vec<u64>) -> bool {
+    /// Sleeps until there is something to report, but no longer than that, and puts the numbers into `reported`, in place of what was
+    /// there. `false` once the bell has rung.
+    pub(crate) fn wait(&self, reported: &mut Vec<u64>, limit: Option<Duration>) -> bool {
+        let milliseconds = limit.map_or(-1, |limit| limit.as_millis().try_into().unwrap_or(libc::c_int::MAX));
         reported.clear();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         // SAFETY: The array is ours for as long as the call takes, and as long as it is told; the descriptor is open.
         let count = checked(unsafe {
-            libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), EVENTS as libc::c_int, -1)
+            libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), EVENTS as libc::c_int, milliseconds)
         });
         // Interrupted by a signal, there are none.
         let count = count.unwrap_or(0) as usize;

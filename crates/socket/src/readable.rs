@@ -3,6 +3,7 @@
 use crate::poller::Poller;
 use std::io::{ErrorKind, Result};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// Sockets, each known by a number, that data is waited for from. Any thread hands sockets over; one waits.
 #[derive(Debug)]
@@ -31,10 +32,10 @@ impl ReadableWatch {
         }
     }
 
-    /// Sleeps until some sockets have data, and puts their numbers into `readable`, in place of what was there. `false` once the bell
-    /// has [rung](Self::ring).
-    pub fn wait(&self, readable: &mut Vec<u64>) -> bool {
-        self.0.wait(readable)
+    /// Sleeps until some sockets have data, but no longer than that, and puts their numbers into `readable`, in place of what was there.
+    /// `false` once somebody has [rung](Self::ring).
+    pub fn wait(&self, readable: &mut Vec<u64>, limit: Duration) -> bool {
+        self.0.wait(readable, Some(limit))
     }
 
     /// Wakes the waiting thread; later calls of [`wait`](Self::wait) return at once.
@@ -48,7 +49,8 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::time::Duration;
+
+    const LONG: Duration = Duration::from_secs(60);
 
     #[test]
     fn data_and_ends_are_told_once_for_each_time_that_they_are_awaited() {
@@ -63,11 +65,11 @@ mod tests {
         // Before it is waited for, and afterwards.
         talking.write_all(b"a").unwrap();
         watch.await_data(&first, 1).unwrap();
-        assert!(watch.wait(&mut readable));
+        assert!(watch.wait(&mut readable, LONG));
         assert_eq!(readable, [1]);
         watch.await_data(&second, 2).unwrap();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| watch.wait(&mut readable));
+            let waiting = scope.spawn(|| watch.wait(&mut readable, LONG));
             std::thread::sleep(Duration::from_millis(20));
             assert!(!waiting.is_finished(), "what was told already does not wake");
             drop(leaving);
@@ -77,9 +79,11 @@ mod tests {
         first.read_exact(&mut [0]).unwrap();
         watch.await_data(&first, 3).unwrap();
         talking.write_all(b"b").unwrap();
-        assert!(watch.wait(&mut readable));
+        assert!(watch.wait(&mut readable, LONG));
         assert_eq!(readable, [3]);
+        assert!(watch.wait(&mut readable, Duration::from_millis(5)));
+        assert_eq!(readable, [0; 0], "nothing has come in time");
         watch.ring();
-        assert!(!watch.wait(&mut readable));
+        assert!(!watch.wait(&mut readable, LONG));
     }
 }

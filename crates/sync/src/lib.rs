@@ -7,6 +7,7 @@
 //! | [`pending`] | which timestamp do the rows of a large commit get, all at once? |
 //! | [`readers`] | at which timestamps are transactions and snapshots still reading? |
 //! | [`under_way`] | has all work ended that may have missed a change? |
+//! | [`notice`] | is it worth looking for something in this set? |
 //! | [`lock_table`] | which transaction holds this row over several statements, and would waiting for it ever end? |
 //! | [`row_set`] | which rows does this transaction hold, be they three or a million? |
 //! | [`interrupt`] | shall the running statement end, and why? |
@@ -14,7 +15,7 @@
 //! | [`patience`] | how to wait for what is usually over in a moment? |
 //!
 //! Every file opens with its protocol as prose and pictures, the invariants it keeps and why each memory
-//! ordering is what it is. The first five of the table are model-checked: beside `x.rs` lies `x_model.rs`, in
+//! ordering is what it is. The first six of the table are model-checked: beside `x.rs` lies `x_model.rs`, in
 //! which loom tries all interleavings of two or three threads, up to a bound of preemptions, with all values that their
 //! loads may see; and, as controls, variants of the protocol with one step taken out, in which loom must find
 //! the failure. `row_model` puts them together: whole commits of rows, with the headers and version chains of
@@ -39,6 +40,7 @@ pub mod interrupt;
 pub mod lending;
 pub mod lock_table;
 pub mod memory_limit;
+pub mod notice;
 pub mod number_map;
 pub mod patience;
 pub mod pending;
@@ -52,6 +54,8 @@ mod primitive;
 mod commit_order_model;
 #[cfg(all(test, loom))]
 mod lending_model;
+#[cfg(all(test, loom))]
+mod notice_model;
 #[cfg(all(test, loom))]
 mod pending_model;
 #[cfg(all(test, loom))]

@@ -164,6 +164,10 @@ pub(crate) enum ProofStep {
     AnchorsFirst,
     /// under way: a waiter changes the count that it looks at, so that later work sees what it has published.
     WaitModifies,
+    /// notice: it is taken away before the set is looked through.
+    NoticeGoesFirst,
+    /// notice: taking it away is an acquire, so that what was there when it was posted is seen.
+    NoticeAcquires,
     /// A step of the model of whole commits, which is code of tests only.
     #[cfg(all(test, loom))]
     Row(crate::row_model::RowStep),

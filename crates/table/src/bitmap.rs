@@ -18,13 +18,12 @@ impl Default for Bitmap {
 }
 
 impl Bitmap {
-    /// Sets a bit. Relaxed: ordering comes from the row's header.
-    pub fn set(&self, row: usize) {
+    /// Sets a bit; whether it is the first one of its word. Relaxed: ordering comes from the row's header.
+    #[inline]
+    pub fn set(&self, row: usize) -> bool {
         let bit = 1u64 << (row % 64);
         let word = &self.words[row / 64];
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
+        word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) == 0
     }
 
     /// Sets all bits of a range, word by word. For one thread at a time.

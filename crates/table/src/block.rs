@@ -39,6 +39,7 @@ use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::change::RowChange;
 use crate::derived::Derived;
+use crate::dirty::DirtyRows;
 use crate::header::{Header, NEWEST};
 use crate::prefetch::prefetch;
 use crate::segment::Segment;
@@ -135,7 +136,7 @@ pub struct RowBlock {
     /// heap is replaced.
     rows_placed: AtomicU32,
     exists: Bitmap,
-    dirty: Bitmap,
+    dirty: DirtyRows,
     /// Changed by the row's owner only.
     free: Bitmap,
     /// The timestamp of the newest commit that updated, or is about to update, cells of each column, so that a column
@@ -205,7 +206,7 @@ impl RowBlock {
                 .map(|(data_type, _)| Zone::covers(*data_type).then(Zone::default))
                 .collect(),
             exists: Bitmap::default(),
-            dirty: Bitmap::default(),
+            dirty: DirtyRows::default(),
             free: Bitmap::default(),
             column_updates: columns.iter().map(|_| AtomicU64::new(0)).collect(),
             insertion: AtomicU64::new(0),
@@ -260,7 +261,12 @@ impl RowBlock {
 
     /// Which rows may differ between readers.
     pub fn dirty(&self) -> &Bitmap {
-        &self.dirty
+        self.dirty.bits()
+    }
+
+    /// Whether there are any, but for one that is becoming so. For one sweep at a time. A load for a block that nobody writes to.
+    pub(crate) fn has_dirty(&self) -> bool {
+        self.dirty.has_any()
     }
 
     /// The newest commit that has changed, or is changing, anything in the block. A load per column. As below, a large
@@ -589,7 +595,7 @@ impl RowBlock {
     /// Makes rows clean whose newest state every reader sees: drops their versions. `before_clean(row, exists)` is
     /// called for each one, owned, while its versions are still there.
     pub(crate) fn sweep(&self, horizon: Timestamp, pin: &Guard, mut before_clean: impl FnMut(usize, bool)) {
-        for row in self.dirty.rows() {
+        for row in self.dirty().rows() {
             let seen = self.header(row);
             if seen.is_locked() || seen.timestamp() > horizon {
                 continue;
@@ -597,7 +603,7 @@ impl RowBlock {
             let Some(header) = self.try_lock_for_sweep(row) else { continue };
             failpoint::step("row owned by a sweep");
             // Another sweep has made the row clean since we looked, and has freed the slot if the row is deleted.
-            if self.dirty.is_set(row) && header.timestamp() <= horizon {
+            if self.dirty().is_set(row) && header.timestamp() <= horizon {
                 before_clean(row, header.exists());
                 self.rows[row].chain.clear(pin);
                 failpoint::step("history dropped");
@@ -631,7 +637,7 @@ impl RowBlock {
     pub fn version_bytes(&self, pin: &Guard) -> usize {
         let row_bytes =
             |row: usize| -> usize { self.rows[row].chain.iter(pin).map(Version::memory_bytes).sum() };
-        self.dirty.rows().map(row_bytes).sum()
+        self.dirty().rows().map(row_bytes).sum()
     }
 }
 

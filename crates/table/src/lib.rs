@@ -19,6 +19,7 @@ mod change;
 mod check;
 mod derivation;
 mod derived;
+mod dirty;
 mod entries;
 mod fresh;
 mod gate;

@@ -3,8 +3,8 @@
 use super::{ColumnMemory, RELATIONS, batch, datum, memory};
 use crate::bitmaps::BitmapFault;
 use crate::{
-    BitmapCondition, CodeMeaning, CompressedSlice, Datum, InputColumn, Instruction, Pipeline, PipelineBatch,
-    PipelineBuilder, PipelineRunner, ValueKind, ValueNumber,
+    BitmapCondition, CodeMeaning, ComparedBy, CompressedSlice, Datum, InputColumn, Instruction, Pipeline,
+    PipelineBatch, PipelineBuilder, PipelineRunner, ValueKind, ValueNumber,
 };
 use fastrand::Rng;
 use std::ops::RangeInclusive;
@@ -85,6 +85,50 @@ impl ConditionCase {
         ConditionCase { pipeline, parameters, columns, rows, listed }
     }
 
+    /// Rows of a few numbers, of which some lie between two constants, which is all that is asked.
+    fn of_bounds(seed: u64) -> ConditionCase {
+        let mut rng = Rng::with_seed(seed);
+        let forms = [
+            InputColumn::of(ValueKind::Int32),
+            InputColumn::of(ValueKind::Int64),
+            InputColumn::of(ValueKind::Date),
+            InputColumn::decimal(30, 4),
+            InputColumn::decimal(50, 8),
+            InputColumn::decimal(100, 16),
+        ];
+        let form = forms[rng.usize(..forms.len())];
+        // At the ends of what the column can have, too.
+        let most = match form.kind {
+            ValueKind::Int32 | ValueKind::Date => i32::MAX.into(),
+            ValueKind::Decimal { bits } => (1 << bits) - 1,
+            _ => i64::MAX.into(),
+        };
+        let base: i128 = [0, -300, 70_000, most - 30, -most][rng.usize(..5)];
+        let number = |rng: &mut Rng| base + rng.i128(0..=30);
+        let mut builder = PipelineBuilder::default();
+        let column = builder.input(form).expect("a form that there is");
+        let value = builder.compute(Instruction::Column(column)).expect("a column");
+        let mut parameters = Vec::new();
+        let mut bound = |relations: [ComparedBy; 2], rng: &mut Rng| {
+            let constant = builder.parameter(form.kind).expect("a constant");
+            parameters.push(Datum::Number(number(rng)));
+            let relation = relations[rng.usize(..2)];
+            builder.compute(Instruction::Compare(relation, value, constant)).expect("two numbers")
+        };
+        let lower = bound([ComparedBy::Greater, ComparedBy::GreaterOrEqual], &mut rng);
+        let upper = bound([ComparedBy::Less, ComparedBy::LessOrEqual], &mut rng);
+        let (one, other) = if rng.bool() { (lower, upper) } else { (upper, lower) };
+        let both = builder.compute(Instruction::And(one, other)).expect("truth values");
+        builder.keep(both).expect("a truth value");
+        let pipeline = builder.finish_selecting().expect("no aggregates");
+        let rows = rng.usize(1..300);
+        let mut column = memory(&mut rng, form, rows);
+        let bytes = usize::from(form.bytes);
+        column.values = (0..rows).flat_map(|_| number(&mut rng).to_le_bytes()[..bytes].to_vec()).collect();
+        let listed = (0..rows as u32).filter(|_| rng.bool()).collect();
+        ConditionCase { pipeline, parameters, columns: vec![column], rows, listed }
+    }
+
     /// Which rows, and which of the list, are selected; by the interpreter where there are no bitmaps.
     fn selected(&self, bitmaps: Option<&BitmapCondition>) -> [Vec<u32>; 2] {
         self.selected_of(bitmaps, &batch(&self.pipeline, &self.columns, self.rows))
@@ -119,6 +163,22 @@ fn bitmaps_and_the_interpreter_select_the_same() {
     }
     assert!(decided > 1800, "only {decided} have bitmaps");
     assert!(parted > 600, "only {parted} that keep some rows and drop others");
+}
+
+#[test]
+fn ranges_select_what_their_bounds_do() {
+    let mut parted = 0;
+    for seed in 0..4000 {
+        let case = ConditionCase::of_bounds(seed);
+        let bitmaps = BitmapCondition::of(&case.pipeline).expect("numbers are compared");
+        assert!(bitmaps.is_range(), "{}", case.pipeline);
+        let expected = case.selected(None);
+        assert_eq!(case.selected(Some(&bitmaps)), expected, "seed {seed}\n{}", case.pipeline);
+        assert_eq!(case.selected_by_codes(&bitmaps, 0).0, expected, "seed {seed}\n{}", case.pipeline);
+        assert!(case.may_hold(&bitmaps, 0) || expected[0].is_empty(), "seed {seed}\n{}", case.pipeline);
+        parted += u32::from((1..case.rows).contains(&expected[0].len()));
+    }
+    assert!(parted > 1500, "only {parted} that keep some rows and drop others");
 }
 
 /// A column in codes.
@@ -299,10 +359,18 @@ fn what_holds_for_a_row_may_hold_within_the_bounds() {
 /// The control of the first test: conditions that are not those of their pipelines are found.
 #[test]
 fn wrong_bitmaps_are_found() {
-    use BitmapFault::{BothIsEither, Inverted, LessIsEqual, NullIsValue, TrueIsFalse};
-    for fault in [LessIsEqual, Inverted, BothIsEither, NullIsValue, TrueIsFalse] {
+    use BitmapFault::{
+        BothIsEither, Inverted, LessIsEqual, NullIsValue, RangeBeginsElsewhere, RangeEndsElsewhere,
+        TrueIsFalse,
+    };
+    let of_ranges = [RangeBeginsElsewhere, RangeEndsElsewhere];
+    for fault in [LessIsEqual, Inverted, BothIsEither, NullIsValue, TrueIsFalse].into_iter().chain(of_ranges)
+    {
         let is_found = (0..500).any(|seed| {
-            let case = ConditionCase::new(seed);
+            let case = match of_ranges.contains(&fault) {
+                true => ConditionCase::of_bounds(seed),
+                false => ConditionCase::new(seed),
+            };
             let bitmaps = BitmapCondition::of(&case.pipeline);
             bitmaps.is_some_and(|bitmaps| case.selected(Some(&bitmaps.spoiled(fault))) != case.selected(None))
         });

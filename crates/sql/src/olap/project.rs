@@ -5,7 +5,7 @@
 //! are. Those that only choose columns move as before. (DataFusion's also computes parts of the condition of a nested loop
 //! join ahead, for rows that the other side may not ask for.)
 
-use super::apart::SortAboveUnions;
+use super::apart::{self, SortAboveUnions};
 use super::guessed_bounds::GuessedBounds;
 use super::join_order::{BuildSides, JoinOrder};
 use datafusion::common::config::ConfigOptions;
@@ -34,6 +34,7 @@ pub(super) fn rules(is_eager: bool) -> Vec<Arc<dyn PhysicalOptimizerRule + Send 
     let ours = |rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>| match rule.name() {
         "ProjectionPushdown" => vec![Arc::new(ComputeAboveFilters) as _],
         "join_selection" => vec![rule, Arc::new(BuildSides)],
+        "EnsureRequirements" => apart::around(rule),
         _ => vec![rule],
     };
     let pushes =

@@ -48,7 +48,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// How long a plan is used: what the planner has been told of values, other than the number of rows, may have become wrong.
-const LASTS: Duration = Duration::from_secs(10);
+const LASTS: Duration = Duration::from_secs(60);
 
 /// The operators of one statement, if they can be used again.
 #[derive(Default)]

@@ -193,10 +193,20 @@ impl Recent {
         kept.made += 1;
     }
 
+    /// What is kept, in statements; texts that have come once are like one.
+    pub(crate) fn weight(&self) -> usize {
+        let room = |kept: &Kept| kept.statements.iter().map(Recalled::weight).sum::<usize>().max(1);
+        self.outlines.values().map(room).sum::<usize>().max(usize::from(!self.seen.is_empty()))
+    }
+
+    /// Whether what is kept was planned for a catalog of another version.
+    pub(crate) fn is_outdated(&self, version: u64) -> bool {
+        !self.outlines.is_empty() && self.version != version
+    }
+
     /// Forgets outlines that have not been asked for longest, until a statement of this weight may be kept.
     fn make_room(&mut self, weight: usize) {
-        let room = |kept: &Kept| kept.statements.iter().map(Recalled::weight).sum::<usize>().max(1);
-        while self.outlines.values().map(room).sum::<usize>() + weight > STATEMENTS_MAX {
+        while !self.outlines.is_empty() && self.weight() + weight > STATEMENTS_MAX {
             let oldest = self.outlines.iter().min_by_key(|(_, kept)| kept.used);
             let Some(oldest) = oldest.map(|(text, _)| text.clone()) else { return };
             self.outlines.remove(&oldest);
@@ -205,6 +215,11 @@ impl Recent {
 
     /// Forgets all statements, and gives the memory back.
     pub(crate) fn clear(&mut self) {
-        *self = Recent::default();
+        drop(self.take());
+    }
+
+    /// What is kept, with nothing in its place.
+    pub(crate) fn take(&mut self) -> Recent {
+        std::mem::take(self)
     }
 }

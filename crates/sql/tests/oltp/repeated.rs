@@ -135,6 +135,27 @@ fn what_changes_a_plan_makes_the_statement_be_forgotten() {
 }
 
 #[test]
+fn a_silent_session_is_asked_what_it_keeps() {
+    let mut client = Client::new();
+    client.setup(&[TABLE, "insert into t values (1, 1, 'a', 1, '2024-01-01')"]);
+    let told = |client: &Client| (client.0.recent_statements(), client.0.has_outdated_statements());
+    assert_eq!(told(&client), (0, false));
+    // A text that has come once is worth remembering: without, none would ever have come before.
+    let sql = "select n from t where id = 1";
+    assert!(ask(&mut client, sql).is_none());
+    assert_eq!(told(&client), (1, false));
+    while ask(&mut client, sql).is_none() {}
+    let report = "select name, count(*) from t group by name";
+    while ask(&mut client, report).is_none() {}
+    assert_eq!(told(&client), (3, false), "a query of many rows counts twice");
+    let mut other = client.other();
+    assert_eq!(other.run("drop table t"), "DROP TABLE");
+    assert_eq!(told(&client), (3, true));
+    drop(client.0.forget_recent());
+    assert_eq!(told(&client), (0, false));
+}
+
+#[test]
 fn a_session_keeps_so_many_statements_and_no_more() {
     let mut client = Client::new();
     client.setup(&[TABLE]);

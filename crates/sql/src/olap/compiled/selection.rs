@@ -10,7 +10,7 @@
 
 use super::super::batch_copies::BatchCopies;
 use super::super::gathered::gathered;
-use super::super::join_filters::{JoinKeys, ScanFilter};
+use super::super::join_filters::{JoinKeys, ListedRows, ScanFilter};
 use super::NO_NULLS;
 use super::cache::{self, BatchCode};
 use super::exec::{failed, read_with_copies};
@@ -284,16 +284,16 @@ impl RowSelector {
         let all = read.num_rows();
         // Which of the two leaves a smaller share comes first.
         let rows = if self.asks_first {
-            let mut rows = (0..all as u32).collect();
-            let is_asked = self.ask(read, &mut rows);
-            let passed = rows.len();
-            let rows = self.decided(quick, &batch, Some(&rows))?;
+            let (asked, is_asked) = self.asked(read, None);
+            let passed = asked.as_ref().map_or(all, Vec::len);
+            let rows = self.decided(quick, &batch, asked.as_deref())?;
             self.asks_first = is_asked && rows.len() * all >= passed * passed;
             rows
         } else {
-            let mut rows = self.decided(quick, &batch, None)?;
-            let passed = rows.len();
-            let is_asked = self.ask(read, &mut rows);
+            let decided = self.decided(quick, &batch, None)?;
+            let passed = decided.len();
+            let (asked, is_asked) = self.asked(read, Some(decided));
+            let rows = asked.unwrap_or_default();
             self.asks_first = is_asked && rows.len() * all < passed * passed;
             rows
         };
@@ -326,10 +326,11 @@ impl RowSelector {
         Ok(self.runner.selected().to_vec())
     }
 
-    /// Keeps the rows that joins ask for; whether there was one that did.
-    fn ask(&mut self, read: &RecordBatch, rows: &mut Vec<u32>) -> bool {
-        let asked = self.filters.iter_mut().filter_map(|filter| filter.retain(read, rows));
-        asked.count() > 0
+    /// The rows, of those, that joins ask for; whether there was one that did.
+    fn asked(&mut self, read: &RecordBatch, mut rows: ListedRows) -> (ListedRows, bool) {
+        let asked = self.filters.iter_mut().filter_map(|filter| filter.retain(read, &mut rows));
+        let is_asked = asked.count() > 0;
+        (rows, is_asked)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The keys of a join's build side, as a set that a scan asks.
 //!
 //! Each thread of the build side gathers the keys that it sees ([`KeyCollector`]). When the last one has seen all, the set is there
-//! ([`JoinKeys::set`]): one bit for each integer between the least and the greatest key. Where that would be too many, or the keys are, there is
-//! never one, and the join does without.
+//! ([`JoinKeys::set`]): bits, which are asked for many rows at once. Where they would be too many, or the keys are, there is never one,
+//! and the join does without.
 
+use ankerdb_compiler::{Key, KeyBits};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -15,10 +16,11 @@ use std::sync::{Arc, OnceLock};
 const KEYS_MAX: usize = 1 << 22;
 /// There are at most as many keys as the scan has rows, by this: more would leave out too little to be worth gathering.
 const ROWS_OF_KEY_MIN: usize = 8;
-/// Words of a set that are looked at for a block: as many as there are for half a million of keys in a row.
-const WORDS_LOOKED_AT: usize = 8192;
-/// Bits of the largest set: 16 MiB, of which few keys touch a few pages.
-const BITS_MAX: u64 = 1 << 27;
+/// Rows of a batch, in order; `None` for all of them.
+pub(crate) type ListedRows = Option<Vec<u32>>;
+
+/// Bytes of the largest set, of which few keys touch a few pages.
+const BYTES_MAX: usize = 16 << 20;
 
 /// Whether keys of this type can be gathered.
 pub(super) fn is_key(data_type: &DataType) -> bool {
@@ -120,22 +122,10 @@ impl KeyCollector {
     }
 }
 
-/// Keeps the rows of a list for which this is so, without a branch that goes either way.
-fn keep(rows: &mut Vec<u32>, is_kept: impl Fn(usize) -> bool) {
-    let mut kept = 0;
-    for at in 0..rows.len() {
-        let row = rows[at];
-        rows[kept] = row;
-        kept += usize::from(is_kept(row as usize));
-    }
-    rows.truncate(kept);
-}
-
 /// A set of integers.
 #[derive(Debug)]
 pub(crate) struct KeySet {
-    least: i64,
-    bits: Vec<u64>,
+    bits: KeyBits,
     /// For its bits.
     _reserved: MemoryReservation,
 }
@@ -143,71 +133,42 @@ pub(crate) struct KeySet {
 impl KeySet {
     /// `None` if they lie too far apart, or there is no memory.
     fn of(keys: &[i64], memory: &MemoryReservation) -> Option<KeySet> {
+        let bytes = KeyBits::bytes_of(keys).filter(|bytes| *bytes <= BYTES_MAX)?;
         let reserved = memory.new_empty();
-        let (Some(&least), Some(&greatest)) = (keys.iter().min(), keys.iter().max()) else {
-            return Some(KeySet { least: 0, bits: Vec::new(), _reserved: reserved });
-        };
-        let places = greatest.abs_diff(least);
-        if places >= BITS_MAX {
-            return None;
-        }
-        let words = places as usize / 64 + 1;
-        reserved.try_grow(words * size_of::<u64>()).ok()?;
-        let mut bits = vec![0; words];
-        for &key in keys {
-            let place = key.abs_diff(least);
-            bits[(place / 64) as usize] |= 1 << (place % 64);
-        }
-        Some(KeySet { least, bits, _reserved: reserved })
-    }
-
-    fn contains(&self, key: i64) -> bool {
-        let place = key.wrapping_sub(self.least) as u64;
-        self.bits.get((place / 64) as usize).is_some_and(|word| word >> (place % 64) & 1 != 0)
+        reserved.try_grow(bytes).ok()?;
+        Some(KeySet { bits: KeyBits::of(keys)?, _reserved: reserved })
     }
 
     /// Whether a key may lie within bounds. Wide bounds are looked through in part.
     pub(crate) fn may_hold(&self, bounds: RangeInclusive<i64>) -> bool {
-        let places = (self.bits.len() as i128) << 6;
-        let place = |number: i64| i128::from(number) - i128::from(self.least);
-        let (first, last) = (place(*bounds.start()).max(0), place(*bounds.end()).min(places - 1));
-        if first > last {
-            return false;
-        }
-        let (first, last) = (first as usize, last as usize);
-        let words = first / 64..=last / 64;
-        words.clone().count() > WORDS_LOOKED_AT
-            || words.into_iter().any(|at| {
-                let from = if at == first / 64 { !0 << (first % 64) } else { !0 };
-                let to = if at == last / 64 { !0 >> (63 - last % 64) } else { !0 };
-                self.bits[at] & from & to != 0
-            })
+        self.bits.may_hold(bounds)
     }
 
-    /// Keeps of a list of rows those of which the column has a key that is in the set; `None`, and all of them, for another type.
-    pub(crate) fn retain(&self, column: &ArrayRef, rows: &mut Vec<u32>) -> Option<()> {
-        match column.data_type() {
-            DataType::Int32 => {
-                let values = column.as_primitive::<Int32Type>().values();
-                keep(rows, |row| self.contains(values[row].into()));
-            }
-            DataType::Int64 => {
-                let values = column.as_primitive::<Int64Type>().values();
-                keep(rows, |row| self.contains(values[row]));
-            }
+    /// Keeps of rows those of which the column has a key that is in the set; `None`, and all of them, for another type.
+    pub(crate) fn retain(&self, column: &ArrayRef, rows: &mut ListedRows) -> Option<()> {
+        let kept = match column.data_type() {
+            DataType::Int32 => self.kept(column.as_primitive::<Int32Type>().values(), rows),
+            DataType::Int64 => self.kept(column.as_primitive::<Int64Type>().values(), rows),
             _ => return None,
-        }
-        if column.null_count() > 0 {
-            keep(rows, |row| column.is_valid(row));
+        };
+        if let Some(nulls) = column.nulls().filter(|nulls| nulls.null_count() > 0) {
+            kept.retain(|&row| nulls.is_valid(row as usize));
         }
         Some(())
+    }
+
+    fn kept<'rows>(&self, values: &[impl Key], rows: &'rows mut ListedRows) -> &'rows mut Vec<u32> {
+        if let Some(rows) = rows {
+            self.bits.retain(values, rows);
+        }
+        rows.get_or_insert_with(|| self.bits.list(values))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::arrow::array::{Int32Array, Int64Array};
+    use datafusion::arrow::array::{Int32Array, Int64Array, StringArray};
     use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
 
     fn memory(bytes: usize) -> MemoryReservation {
@@ -215,51 +176,37 @@ mod tests {
         MemoryConsumer::new("keys").register(&pool)
     }
 
-    fn held(keys: &[i64], column: ArrayRef) -> Vec<bool> {
-        let set = KeySet::of(keys, &memory(1 << 30)).expect("a set");
-        let mut rows: Vec<u32> = (0..column.len() as u32).collect();
-        set.retain(&column, &mut rows).expect("integers");
-        (0..column.len() as u32).map(|row| rows.contains(&row)).collect()
-    }
-
     #[test]
-    fn a_set_has_its_keys_and_no_others() {
-        let column: ArrayRef =
+    fn rows_of_a_list_and_of_all_are_kept_that_have_a_key() {
+        let narrow: ArrayRef =
             Arc::new(Int32Array::from(vec![Some(-3), None, Some(4), Some(5), Some(i32::MIN)]));
-        assert_eq!(held(&[4, -3, 4], column.clone()), [true, false, true, false, false]);
-        assert_eq!(held(&[], column), [false; 5]);
-        let ends: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX, 0]));
-        assert_eq!(held(&[i64::MAX, i64::MAX - 1], ends.clone()), [false, true, false]);
-        assert_eq!(held(&[i64::MIN, i64::MIN + 100], ends), [true, false, false]);
-    }
-
-    #[test]
-    fn bounds_may_hold_a_key_where_one_lies_within_them() {
-        let keys = [-700, -3, 0, 61, 62, 200, 1000];
-        let set = KeySet::of(&keys, &memory(1 << 30)).expect("a set");
-        for start in (-900..1200).step_by(7) {
-            for width in [-1, 0, 1, 2, 61, 63, 64, 65, 127, 300, 5000] {
-                let bounds = start..=start + width;
-                let has_one = keys.iter().any(|key| bounds.contains(key));
-                assert_eq!(set.may_hold(bounds.clone()), has_one, "{bounds:?}");
+        let wide: ArrayRef =
+            Arc::new(Int64Array::from(vec![Some(-3), None, Some(4), Some(5), Some(i64::MIN)]));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["-3", "0", "4", "5", "6"]));
+        for (keys, of, expected) in [
+            (vec![4, -3, 0, 4], None, vec![0, 2]),
+            (vec![4, -3, 0, 4], Some(vec![1, 2, 3]), vec![2]),
+            (vec![], None, vec![]),
+            (vec![], Some(vec![0, 1]), vec![]),
+        ] {
+            let set = KeySet::of(&keys, &memory(1 << 30)).expect("a set");
+            for column in [&narrow, &wide] {
+                let mut rows = of.clone();
+                set.retain(column, &mut rows).expect("integers");
+                assert_eq!(rows, Some(expected.clone()), "{keys:?} of {of:?}");
             }
+            let mut rows = of.clone();
+            assert!(set.retain(&texts, &mut rows).is_none());
+            assert_eq!(rows, of);
         }
-        assert!(set.may_hold(i64::MIN..=i64::MAX) && set.may_hold(i64::MIN..=-700));
-        assert!(!set.may_hold(i64::MIN..=-701) && !set.may_hold(1001..=i64::MAX));
-        let ends = KeySet::of(&[i64::MAX], &memory(1 << 30)).expect("a set");
-        assert!(ends.may_hold(0..=i64::MAX) && !ends.may_hold(i64::MIN..=i64::MAX - 1));
-        assert!(!KeySet::of(&[], &memory(100)).expect("a set").may_hold(i64::MIN..=i64::MAX));
-        // More than is looked at.
-        let far = KeySet::of(&[0, 10_000_000], &memory(1 << 30)).expect("a set");
-        assert!(far.may_hold(1..=9_999_999) && !far.may_hold(1..=100_000));
     }
 
     #[test]
     fn keys_that_lie_too_far_apart_make_no_set() {
-        let memory = memory(BITS_MAX as usize / 8);
+        let memory = memory(BYTES_MAX);
         assert!(KeySet::of(&[i64::MIN, i64::MAX], &memory).is_none());
-        assert!(KeySet::of(&[0, BITS_MAX as i64], &memory).is_none());
-        let set = KeySet::of(&[0, BITS_MAX as i64 - 1], &memory);
+        assert!(KeySet::of(&[0, BYTES_MAX as i64 * 8 - 32], &memory).is_none());
+        let set = KeySet::of(&[0, BYTES_MAX as i64 * 8 - 33], &memory);
         assert!(set.is_some());
         // Its memory is taken as long as it lives.
         assert!(KeySet::of(&[0, 64], &memory).is_none());

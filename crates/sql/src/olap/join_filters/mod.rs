@@ -20,7 +20,7 @@ mod collect;
 mod keys;
 mod scan;
 
-pub(super) use keys::JoinKeys;
+pub(super) use keys::{JoinKeys, ListedRows};
 pub(super) use scan::{ScanFilter, asked_for};
 
 use super::cooperate::Paced;

@@ -1,6 +1,6 @@
 //! What a scan does with the keys that joins above it ask for.
 
-use super::keys::{JoinKeys, KeySet};
+use super::keys::{JoinKeys, KeySet, ListedRows};
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::error::Result;
@@ -28,11 +28,12 @@ impl ScanFilter {
         self.keys.set().filter(|_| self.useless < USELESS_MAX)
     }
 
-    /// Keeps of a list of rows of a batch those that are asked for; `None`, and all of them, where nothing is or it would not help.
-    pub(crate) fn retain(&mut self, batch: &RecordBatch, rows: &mut Vec<u32>) -> Option<()> {
-        let before = rows.len();
+    /// Keeps of rows of a batch those that are asked for; `None`, and all of them, where nothing is or it would not help.
+    pub(crate) fn retain(&mut self, batch: &RecordBatch, rows: &mut ListedRows) -> Option<()> {
+        let count = |rows: &ListedRows| rows.as_ref().map_or(batch.num_rows(), Vec::len);
+        let before = count(rows);
         self.asked()?.retain(batch.column(self.column), rows)?;
-        self.note(rows.len(), before);
+        self.note(count(rows), before);
         Some(())
     }
 
@@ -43,15 +44,14 @@ impl ScanFilter {
 
 /// The rows that all filters hold, or the whole batch where that are more than half: then to leave them out costs more than it saves.
 pub(crate) fn asked_for(filters: &mut [ScanFilter], batch: RecordBatch) -> Result<RecordBatch> {
-    if filters.iter().all(|filter| filter.asked().is_none()) {
-        return Ok(batch);
-    }
-    let mut rows: Vec<u32> = (0..batch.num_rows() as u32).collect();
+    let mut rows = None;
     for filter in filters {
         filter.retain(&batch, &mut rows);
     }
-    if rows.len() > batch.num_rows() / 2 {
-        return Ok(batch);
+    match rows {
+        Some(rows) if rows.len() <= batch.num_rows() / 2 => {
+            Ok(take_record_batch(&batch, &UInt32Array::from(rows))?)
+        }
+        _ => Ok(batch),
     }
-    Ok(take_record_batch(&batch, &UInt32Array::from(rows))?)
 }

@@ -435,6 +435,29 @@ mod tests {
         }
     }
 
+    /// `a = b`, `b = c` and so `a = c`: scans of `c` are asked for what either says, which is the same.
+    #[test]
+    fn keys_of_a_class_leave_rows_out_once() {
+        let key = |one, other, classes, is_implied| JoinEdge {
+            classes,
+            is_implied,
+            asked_by: (0.0, 1e3),
+            ..edge((one, other, 1e-4))
+        };
+        let mut graph = JoinGraph {
+            rows: vec![50.0, 60.0, 1e6],
+            edges: vec![key(0, 1, 1, false), key(1, 2, 1, false)],
+            conditions: Vec::new(),
+        };
+        let few = JoinTree::join(JoinTree::Input(0), JoinTree::Input(1));
+        let tree = JoinTree::join(few, JoinTree::Input(2));
+        let by_one = graph.cost_with_filters(&tree);
+        graph.edges.push(key(0, 2, 1, true));
+        assert_eq!(graph.cost_with_filters(&tree), by_one);
+        graph.edges[2] = key(0, 2, 2, false);
+        assert!(graph.cost_with_filters(&tree) < by_one, "another key leaves out more");
+    }
+
     #[test]
     fn inputs_that_nothing_joins_make_no_tree() {
         for inputs in [3, 20] {

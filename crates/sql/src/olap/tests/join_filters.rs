@@ -89,6 +89,10 @@ fn rows_that_no_join_asks_for_are_left_out() {
         "SELECT p.id, q.total FROM part p JOIN (SELECT part, sum(amount) AS total FROM line GROUP BY part) q ON q.part = p.id \
          WHERE p.size = 7",
         "SELECT l.id, s.id FROM part p JOIN line l ON p.id = l.part JOIN supplier s ON s.id = l.supplier WHERE p.size = 7",
+        // What is sorted by columns of the asked side is sorted when joined, for a window, too, and through a projection.
+        "SELECT l.id, p.size FROM part p JOIN line l ON p.id = l.part WHERE p.size = 7 ORDER BY l.amount, l.id",
+        "SELECT l.id, rank() OVER (ORDER BY l.amount) FROM part p JOIN line l ON p.id = l.part WHERE p.size = 7",
+        "SELECT l.id, p.size + l.supplier FROM part p JOIN line l ON p.id = l.part WHERE p.size = 7 ORDER BY l.supplier, l.amount",
         // Of two keys, one of which has other names below.
         "SELECT q.id FROM supplier s JOIN (SELECT id, part AS p, supplier AS s FROM line) q ON q.s = s.id AND q.p = s.part \
          WHERE s.part < 9",
@@ -121,6 +125,31 @@ fn what_is_counted_by_each_row_sees_them_all() {
     let sql = "SELECT count(*) FROM part p JOIN (SELECT part, random() AS r FROM line) q ON q.part = p.id \
                WHERE p.size = 7 AND q.r >= 0";
     fixture.same_rows(sql, false);
+}
+
+#[test]
+fn joins_are_sorted_unless_they_give_far_more_rows_than_one_side_has() {
+    let fixture = fixture();
+    let copy = TableDefinition::new("copy")
+        .column(ColumnDefinition::new("id", DataType::Integer))
+        .column(ColumnDefinition::new("part", DataType::Integer))
+        .primary_key(&["id"]);
+    let copy = fixture.create(copy);
+    let copies = PARTS * 4;
+    fixture
+        .insert(&copy, (0..copies).map(|id| vec![Value::Integer(id), Value::Integer(id % PARTS)]).collect());
+    for (table, key, is_above) in [("part", "id", true), ("copy", "part", false)] {
+        let sql = format!(
+            "SELECT l.id, t.id FROM line l JOIN {table} t ON t.{key} = l.part ORDER BY l.amount, l.id, t.id"
+        );
+        let sorted_by_line = sql.replace(", t.id FROM", " FROM").replace(", t.id", "");
+        let (_, operators) = fixture.rows_and_operators(&sorted_by_line, CompilerMode::On);
+        let shown = displayable(operators.as_ref()).indent(false).to_string();
+        let (sort, join) =
+            (shown.find("SortExec:").expect("a sort"), shown.find("HashJoinExec").expect("a join"));
+        assert_eq!(sort < join, is_above, "{shown}");
+        fixture.same_rows(&sql, false);
+    }
 }
 
 #[test]
