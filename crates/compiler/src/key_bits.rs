@@ -25,12 +25,21 @@ pub struct KeyBits {
     words: Vec<u32>,
 }
 
-/// An integer that can be looked up.
-pub trait Key: Copy + Into<i64> + TryFrom<i64> {
+/// An integer that can be looked up: `i32` or `i64`. No other crate has more of them, since [`KeyBits::list`] reads at the places that they
+/// tell.
+pub trait Key: sealed::Sealed + Copy + Into<i64> + TryFrom<i64> {
     /// How far it lies from the least one, or `behind` if that is less or it is not from there: nothing wraps around to a place before
     /// `behind`, as numbers of this type go as far.
     #[doc(hidden)]
     fn place(self, least: Self, behind: u32) -> u32;
+}
+
+mod sealed {
+    pub trait Sealed {}
+
+    impl Sealed for i32 {}
+
+    impl Sealed for i64 {}
 }
 
 impl Key for i32 {
@@ -140,7 +149,7 @@ impl KeyBits {
             let places = &places[..values.len()];
             let mut rows = 0;
             for (row, &place) in places.iter().enumerate() {
-                // SAFETY: no place is greater than the one behind all, which lies in the last word.
+                // SAFETY: no place of a key is greater than the one behind all, which lies in the last word.
                 let word = unsafe { *self.words.get_unchecked(place as usize / WORD_BITS) };
                 rows |= u64::from(word >> (place % u32::BITS) & 1) << row;
             }
