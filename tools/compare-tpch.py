@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """TPC-H's queries on AnKerDB, DuckDB, DataFusion, Hyper and PostgreSQL 15, side by side on this machine.
 
-  tools/compare-tpch.py COMMAND [scale] [rounds] [--peers NAMES] [--threads N] [--postgresql-timeout SECONDS] [--fresh]
+  tools/compare-tpch.py COMMAND [scale] [rounds] [--peers NAMES] [--threads N] [--postgresql-timeout SECONDS] [--fresh | --varied]
 
 COMMAND is a release build of `ankerdb`; NAMES are those of `duckdb,datafusion,hyper,postgresql` to compare with (all). PostgreSQL runs
 two of the queries for very long at scales where the others take milliseconds: with a timeout, a query that exceeds it there is marked
@@ -14,7 +14,8 @@ with the result's way to it, which for these queries is short. Each may use N th
 shared buffers, 256 MB of work_mem, parallel workers, no fsync, primary keys as indexes and VACUUM ANALYZE; the others are as
 they come. Systems alternate within each round and change their order every other round; the first round warms up and is
 not counted. A query has the same text in each round, so that a system may use what it has kept of it; with `--fresh`, a comment makes each
-text another, and none can. Printed are medians over the rounds in milliseconds, and ratios, the last to the best of the others by query; at the end the
+text another, and none can; with `--varied`, the text has other constants in each round, drawn as TPC-H draws them
+(`tpch_constants.py`), the same for all systems. Printed are medians over the rounds in milliseconds, and ratios, the last to the best of the others by query; at the end the
 geometric means of the ratios. First of all the answers are compared: numbers to nine digits (a mean of numerics to the digits that the
 other system gives), everything else exactly.
 
@@ -28,6 +29,7 @@ import argparse
 import glob
 import math
 import os
+import random
 import re
 import shutil
 import signal
@@ -38,6 +40,8 @@ import sys
 import tempfile
 import time
 from decimal import Decimal, InvalidOperation
+
+from tpch_constants import varied
 
 TABLES = ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"]
 PEERS = ["duckdb", "datafusion", "hyper", "postgresql"]
@@ -336,13 +340,22 @@ def check_answers(systems, queries):
     return ended
 
 
-def measure(systems, queries, rounds, ended, is_fresh):
+def text_of(name, query, turn, texts):
+    """The text of a round."""
+    match texts:
+        case "fresh":
+            return f"{query.removesuffix(';')}\n/* {turn} */;"
+        case "varied":
+            return varied(name, query, random.Random(f"{name} {turn}"))
+    return query
+
+
+def measure(systems, queries, rounds, ended, texts):
     """Medians in milliseconds by query and system, of those that end."""
     times = {name: {system: [] for system in ended[name]} for name in queries}
     for turn in range(rounds + 1):
         for name, query in queries.items():
-            if is_fresh:
-                query = f"{query.removesuffix(';')}\n/* {turn} */;"
+            query = text_of(name, query, turn, texts)
             for system in systems if turn % 2 else reversed(systems):
                 if system.name not in times[name]:
                     continue
@@ -390,7 +403,9 @@ def arguments():
     parser.add_argument("--peers", default=",".join(PEERS), metavar="NAMES", help="whom to compare with, with commas between")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads for each (default: all cores)")
     parser.add_argument("--postgresql-timeout", type=int, metavar="SECONDS", help="what PostgreSQL is given for a query")
-    parser.add_argument("--fresh", action="store_true", help="give queries another text in each round")
+    texts = parser.add_mutually_exclusive_group()
+    texts.add_argument("--fresh", action="store_const", dest="texts", const="fresh", help="give queries another text in each round")
+    texts.add_argument("--varied", action="store_const", dest="texts", const="varied", help="give queries other constants in each round")
     given = parser.parse_args()
     given.peers = given.peers.split(",")
     unknown = [name for name in given.peers if name not in PEERS]
@@ -437,7 +452,7 @@ def main():
             if given.postgresql_timeout:
                 postgresql.limit(given.postgresql_timeout)
         ended = check_answers(systems, statements)
-        report(systems, measure(systems, statements, given.rounds, ended, given.fresh))
+        report(systems, measure(systems, statements, given.rounds, ended, given.texts))
     finally:
         for system in systems:
             system.end()

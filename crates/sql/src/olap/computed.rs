@@ -2,6 +2,7 @@
 
 use super::arrow::computed_type;
 use super::kernel;
+use super::native_like;
 use super::operation::{Operation, by_value};
 use super::value::{is_told, with_type};
 use crate::expression::{Function, NoSequences, Sequences, fold};
@@ -106,11 +107,20 @@ impl Hash for InZone {
 
 /// Whether there are calls in the plan that may take long for a single row, or ask the session.
 pub(super) fn asks_run(plan: &LogicalPlan) -> Result<bool> {
+    has_part(plan, |part| asking_call(part).is_some())
+}
+
+/// Whether there are such calls in the plan besides those of LIKE that are none once parameters have values.
+pub(super) fn asks_run_always(plan: &LogicalPlan) -> Result<bool> {
+    has_part(plan, |part| asking_call(part).is_some() && !native_like::is_of_parameters(part))
+}
+
+fn has_part(plan: &LogicalPlan, is_meant: impl Fn(&Expr) -> bool) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expression| {
             expression.apply(|part| {
-                found |= asking_call(part).is_some();
+                found |= is_meant(part);
                 Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
             })
         })

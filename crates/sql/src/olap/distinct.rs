@@ -5,6 +5,7 @@
 
 use super::exact_lists::ExactLists;
 use super::kept_above;
+use super::native_like::NativeLikes;
 use super::null_keys;
 use super::opaque_equal::OpaqueEqualities;
 use super::zoned_twins::ZonedTwins;
@@ -17,7 +18,7 @@ use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
 /// DataFusion's rules, of which one leaves sums of integers alone and another what is sorted by, with those of [`null_keys`] around them and
-/// [`OpaqueEqualities`] behind them; [`ZonedTwins`] and [`ExactLists`] are the first.
+/// [`OpaqueEqualities`] and [`NativeLikes`] behind them; [`ZonedTwins`] and [`ExactLists`] are the first.
 pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let ours = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
         "single_distinct_aggregation_to_group_by" => {
@@ -29,7 +30,7 @@ pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules =
         kept_above::around(null_keys::around(Optimizer::new().rules.into_iter().map(ours).collect()));
     rules.splice(0..0, [Arc::new(ZonedTwins) as Arc<dyn OptimizerRule + Send + Sync>, Arc::new(ExactLists)]);
-    rules.push(Arc::new(OpaqueEqualities));
+    rules.extend([Arc::new(OpaqueEqualities) as Arc<dyn OptimizerRule + Send + Sync>, Arc::new(NativeLikes)]);
     rules
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Where bounds tell nothing, as of texts, a condition is tried on some rows of the table. And conditions that are quick come first.
 
+use super::generic;
 use super::scan::ScanExec;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
@@ -33,6 +34,8 @@ use std::sync::Arc;
 const ROWS_SAMPLED_MIN: usize = 1 << 16;
 /// Rows of a sample: with so many, a share of one in a hundred is known to a third.
 const SAMPLE_ROWS: usize = 1024;
+/// Shares of rows that differ by so little are one to the planner.
+const FEW_PERCENT: u8 = 2;
 
 #[derive(Debug)]
 pub(super) struct GuessedBounds;
@@ -65,37 +68,76 @@ impl PhysicalOptimizerRule for GuessedBounds {
 /// The filter with its comparisons hidden, if DataFusion would take something from them, and with how many rows pass, if that is known.
 fn apart(filter: &FilterExec) -> Result<Option<FilterExec>> {
     let schema = filter.input().schema();
-    let terms: Vec<_> = split_conjunction(filter.predicate()).into_iter().cloned().collect();
-    let (bounded, sampled): (Vec<_>, Vec<_>) =
-        terms.iter().cloned().partition(|term| check_support(term, &schema));
-    let of_sampled = match sampled.is_empty() {
-        true => Some(1.0),
-        false => passing_of_sample(filter.input(), &conjunction(sampled.iter().cloned())),
-    };
-    let percent = match of_sampled {
-        Some(share) => ((share * passing_by_bounds(filter, &bounded)? * 100.0).ceil() as u8).clamp(1, 100),
-        None => filter.default_selectivity(),
-    };
+    let terms = split_conjunction(filter.predicate()).into_iter();
+    let terms = terms.map(|term| Term::of(term, &schema)).collect::<Result<Vec<_>>>()?;
+    let known: Vec<_> = terms.iter().map(|term| term.known.clone()).collect();
+    let percent = percent(filter, &known)?;
+    let is_sampled = !known.iter().all(|term| check_support(term, &schema));
     let terms =
-        quick_first(filter, terms)?.into_iter().map(|term| match !sampled.is_empty() || is_fixed(&term) {
-            true => term,
-            false => Arc::new(Hidden { condition: term }) as _,
+        quick_first(filter, terms)?.into_iter().map(|term| match is_sampled || is_fixed(&term.written) {
+            true => term.written,
+            false => Arc::new(Hidden { condition: term.written }) as _,
         });
     let builder = FilterExecBuilder::from(filter).with_predicate(conjunction(terms));
     builder.with_default_selectivity(percent).build().map(Some)
 }
 
+/// One of the conditions that a filter is made of.
+struct Term {
+    written: Arc<dyn PhysicalExpr>,
+    /// With the values that the plan is made for in place of parameters.
+    known: Arc<dyn PhysicalExpr>,
+}
+
+impl Term {
+    fn of(written: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Term> {
+        let known = generic::with_first_values(written, schema)?;
+        Ok(Term { written: written.clone(), known: known.unwrap_or_else(|| written.clone()) })
+    }
+}
+
+/// How many rows of a hundred pass all conditions.
+fn percent(filter: &FilterExec, terms: &[Arc<dyn PhysicalExpr>]) -> Result<u8> {
+    let schema = filter.input().schema();
+    let (bounded, sampled): (Vec<_>, Vec<_>) =
+        terms.iter().cloned().partition(|term| check_support(term, &schema));
+    let of_sampled = match sampled.is_empty() {
+        true => Some(1.0),
+        false => passing_of_sample(filter.input(), &conjunction(sampled)),
+    };
+    Ok(match of_sampled {
+        Some(share) => ((share * passing_by_bounds(filter, &bounded)? * 100.0).ceil() as u8).clamp(1, 100),
+        None => filter.default_selectivity(),
+    })
+}
+
+/// The filter of a generic plan with this condition, which has the values of a run. `None` if half or twice as many rows pass as with the values that the plan
+/// is made for: another may be better then.
+pub(super) fn with_condition(
+    filter: &FilterExec,
+    condition: Arc<dyn PhysicalExpr>,
+) -> Result<Option<FilterExec>> {
+    let terms: Vec<_> = split_conjunction(&condition).into_iter().map(revealed).cloned().collect();
+    let (planned, now) = (filter.default_selectivity(), percent(filter, &terms)?);
+    if planned.max(now) > 2 * planned.min(now) + FEW_PERCENT {
+        return Ok(None);
+    }
+    let builder = FilterExecBuilder::from(filter).with_predicate(condition);
+    builder.with_default_selectivity(planned).build().map(Some)
+}
+
 /// The conditions on a large table with those first that are quick, by how few rows pass them: the others are then evaluated for these rows
 /// only. What may fail stays behind what stood before it.
-fn quick_first(filter: &FilterExec, terms: Vec<Arc<dyn PhysicalExpr>>) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+fn quick_first(filter: &FilterExec, terms: Vec<Term>) -> Result<Vec<Term>> {
     let schema = filter.input().schema();
     if large(filter.input()).is_none() || terms.len() < 2 {
         return Ok(terms);
     }
-    let (quick, others): (Vec<_>, Vec<_>) = terms.into_iter().partition(|term| is_quick(term, &schema));
+    let (quick, others): (Vec<_>, Vec<_>) =
+        terms.into_iter().partition(|term| is_quick(&term.known, &schema));
     let mut quick = quick
         .into_iter()
-        .map(|term| Ok((passing_by_bounds(filter, std::slice::from_ref(&term))?, term)))
+        .map(|term| Ok((passing_by_bounds(filter, std::slice::from_ref(&term.known))?, term)))
         .collect::<Result<Vec<_>>>()?;
     quick.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     Ok(quick.into_iter().map(|(_, term)| term).chain(others).collect())

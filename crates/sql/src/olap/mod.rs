@@ -41,6 +41,7 @@ mod exact_spread;
 mod existence;
 mod explained;
 mod extreme;
+mod filled;
 mod finite_sums;
 mod forked;
 mod framed;
@@ -70,6 +71,7 @@ mod merging;
 mod named_apart;
 mod names;
 mod narrow;
+mod native_like;
 mod null_keys;
 mod number_aggregate;
 mod number_bound;
@@ -80,6 +82,7 @@ mod ordered_set;
 mod outer_aggregate;
 mod pairs;
 pub(crate) mod parameter;
+mod parameters_apart;
 mod part_reader;
 mod percentiles;
 mod planner;
@@ -154,7 +157,6 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use error::{from_datafusion, from_optimizer};
 use futures::StreamExt;
-use generic::ParameterCells;
 use memory::LimitedPool;
 use planner::{CatalogSources, TableSources};
 use planning::PlanningStates;
@@ -274,6 +276,8 @@ pub(crate) struct OlapPlan {
     uses_clock: bool,
     /// Whether it has calls that may take long for a single row, or ask the session.
     asks_run: bool,
+    /// Whether it has some whatever values parameters have.
+    asks_run_always: bool,
     /// Whether it asks for numbers of sequences, or the session for anything else.
     counts: bool,
     /// Whether it calls functions that the session must have been lent to.
@@ -316,7 +320,17 @@ impl OlapPlan {
 
     /// Whether a run needs nothing but a view and parameters, so that its operators may do for another.
     fn is_reusable(&self) -> bool {
-        self.is_repeatable() && !self.uses_clock && !self.asks_run
+        self.is_repeatable() && !self.uses_clock && !self.asks_run_always
+    }
+
+    /// Whether it is planned once for any values of its parameters.
+    pub(crate) fn takes_any_values(&self) -> bool {
+        self.is_reusable() && generic::is_generic(&self.optimized).is_ok_and(|is_generic| is_generic)
+    }
+
+    /// Its operators are to be kept from the first run on.
+    pub(crate) fn has_come_again(&self) {
+        self.reused.has_run();
     }
 
     /// How many rows the tables have that it reads, about, if it has no others, and looks at none many times; else as many as can be.
@@ -424,12 +438,14 @@ impl OlapEngine {
         let (told, parameters) = parameter::infer(bound, &known).map_err(from_datafusion)?;
         let bound = typing::without_text_types(told.clone()).and_then(exact_lists::apart);
         let bound = bound.map_err(from_datafusion)?;
-        let optimized = optimized(&self.state, &bound)?;
+        let state = if parameters.is_empty() { &self.state } else { self.states.with_parameters() };
+        let optimized = optimized(state, &bound)?;
         Ok(OlapPlan {
             uses_clock: uses_clock(&optimized).map_err(from_datafusion)?,
             counts: has_expression(&optimized, computed::counts).map_err(from_datafusion)?,
             calls_session: has_expression(&optimized, computed::calls_session).map_err(from_datafusion)?,
             asks_run: computed::asks_run(&optimized).map_err(from_datafusion)?,
+            asks_run_always: computed::asks_run_always(&optimized).map_err(from_datafusion)?,
             output: names::output(query, &told, &optimized)?,
             tables: tables_read(&optimized).map_err(from_datafusion)?,
             is_linear: planning::is_linear(&optimized).map_err(from_datafusion)?,
@@ -515,37 +531,25 @@ impl OlapEngine {
         run: &Run<'_>,
         compiler: CompilerMode,
     ) -> Result<Option<Operators>> {
-        let (cells, logical) = match plan.parameters.is_empty() {
-            true => (None, Some(plan.optimized.clone())),
-            false => {
-                let cells = Arc::new(ParameterCells::new(run.values.to_vec()));
-                let rows =
-                    plan.tables.iter().map(|(table, _)| run.view.statistics(table).rows).sum::<usize>();
-                // For tests, code is made with the values in it.
-                let is_worth_while = rows < generic::ROWS_MAX && !run.is_eager;
-                let generic = if is_worth_while { self.generic(plan, &cells)? } else { None };
-                (Some(cells), generic)
-            }
+        let logical = match plan.parameters.is_empty() {
+            true => Some((plan.optimized.clone(), None)),
+            false => generic::reading(plan.optimized.clone(), run.values)
+                .map_err(from_datafusion)?
+                .map(|(logical, parameters)| (logical, Some(parameters))),
         };
-        let Some(logical) = logical else {
+        let Some((logical, parameters)) = logical else {
             plan.reused.give_up();
             return Ok(None);
         };
         let logical = bind_view(logical, run.view, run.view).map_err(from_datafusion)?;
         match physical_plan(self.states.physical(compiler, plan.row_count(run.view)), &logical).await {
-            Ok(new) => plan.reused.keep(new, cells, run).map(Some),
+            Ok(new) => plan.reused.keep(new, parameters, run),
             // What is wrong is said of the plan with the values in it.
             Err(_) => {
                 plan.reused.give_up();
                 Ok(None)
             }
         }
-    }
-
-    /// The optimized plan with its parameters read from cells. `None` if their values may decide more than which rows pass.
-    fn generic(&self, plan: &OlapPlan, cells: &Arc<ParameterCells>) -> Result<Option<LogicalPlan>> {
-        let optimized = plan.clocks.within(|| optimized(self.states.generic(), &plan.bound))?;
-        generic::reading(&optimized, cells).map_err(from_datafusion)
     }
 
     /// The relations and functions of a catalog, for statements of this session.

@@ -46,6 +46,16 @@ impl Operation {
         }
     }
 
+    /// LIKE by the usual escape character, as DataFusion has it: whether it is negated, and whether it ignores case.
+    pub(super) fn native_like(&self) -> Option<(bool, bool)> {
+        match *self {
+            Operation::Like { escape: Some('\\'), syntax, negated } if syntax != PatternSyntax::Similar => {
+                Some((negated, syntax == PatternSyntax::Ilike))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a single value may take long.
     pub(super) fn may_take_long(&self) -> bool {
         matches!(self, Operation::Like { .. } | Operation::Call(Function::Library(..)))
@@ -77,6 +87,11 @@ impl Operation {
             Operation::Call(function) => format!("{function:?}").to_lowercase(),
         }
     }
+}
+
+/// Whether DataFusion's LIKE gives for the pattern what ours gives, which says so where nothing follows an escape character.
+pub(super) fn is_plain_pattern(pattern: &str) -> bool {
+    !pattern.ends_with('\\')
 }
 
 /// The operation over so many rows of arguments; a scalar, if these are. `result`: the type of what it gives. The interrupt ends

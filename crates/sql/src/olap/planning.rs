@@ -1,7 +1,7 @@
 //! The states by which plans are made: settings and rules of DataFusion's, for each kind of plan.
 
 use super::late_columns::LateColumns;
-use super::{generic, handle, project};
+use super::{distinct, handle, parameters_apart, project};
 use crate::compiler_mode::CompilerMode;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
@@ -35,13 +35,13 @@ pub(super) struct PlanningStates {
     /// For tests: it also does for few rows what else is worth while for many.
     eager: OnceLock<SessionState>,
     single: OnceLock<SessionState>,
-    generic: OnceLock<SessionState>,
+    with_parameters: OnceLock<SessionState>,
 }
 
 impl PlanningStates {
     pub(super) fn new(usual: Arc<SessionState>) -> PlanningStates {
-        let (eager, single, generic) = Default::default();
-        PlanningStates { usual, eager, single, generic }
+        let (eager, single, with_parameters) = Default::default();
+        PlanningStates { usual, eager, single, with_parameters }
     }
 
     /// What makes physical plans over tables of so many rows.
@@ -57,9 +57,11 @@ impl PlanningStates {
         }
     }
 
-    /// What optimizes generic plans.
-    pub(super) fn generic(&self) -> &SessionState {
-        self.generic.get_or_init(|| self.other().with_optimizer_rules(generic::rules()).build())
+    /// What optimizes statements whose parameters have no values yet.
+    pub(super) fn with_parameters(&self) -> &SessionState {
+        self.with_parameters.get_or_init(|| {
+            self.other().with_optimizer_rules(parameters_apart::around(distinct::rules())).build()
+        })
     }
 
     fn other(&self) -> SessionStateBuilder {

@@ -9,14 +9,16 @@
 //! by `reset_state`, which gives joins another build side and sorts another bound. That is known of the operators in [`is_plain`] only;
 //! a plan with any other is not kept.
 //!
-//! Values of parameters ([`ParameterCells`]) and of subqueries ([`ScalarSubqueryExec`]) are in a place that expressions all over the plan look at, in
-//! every copy. So only one run at a time has a copy of such a plan ([`Lent`]); another makes a plan of its own. The operator of subqueries has
-//! to be the topmost: one further down may belong to a task that writes to that place when the run has already been given up.
+//! Values of parameters become constants in the copy ([`filled`]); a plan in which that cannot be done is not kept. Values of
+//! subqueries ([`ScalarSubqueryExec`]) are in a place that expressions all over the plan look at, in every copy. So only one run at a time has
+//! a copy of such a plan ([`Lent`]); another makes a plan of its own. The operator of subqueries has to be the topmost: one further down may
+//! belong to a task that writes to that place when the run has already been given up.
 
 use super::apart::Unordered;
 use super::cooperate::Paced;
 use super::error::from_datafusion;
-use super::generic::ParameterCells;
+use super::filled;
+use super::generic::GenericParameters;
 use super::late_columns::LateColumnsExec;
 use super::scan::{KeptScan, ScanExec};
 use ankerdb_engine::ReadView;
@@ -67,8 +69,8 @@ enum State {
 
 struct Kept {
     plan: Arc<dyn ExecutionPlan>,
-    /// What its parameters are read from.
-    cells: Option<Arc<ParameterCells>>,
+    /// If it stands for any values of its parameters.
+    parameters: Option<Arc<GenericParameters>>,
     /// If only one run at a time may have a copy: the one that has it.
     lent: Option<Weak<()>>,
     /// Whether it was planned as for tests.
@@ -126,14 +128,12 @@ impl Kept {
     /// A copy for a run. `None` if another run has it, or another plan may be better by now.
     fn copy(&mut self, run: &Run<'_>) -> Result<Option<Operators>> {
         let is_lent = self.lent.as_ref().is_some_and(|lent| lent.strong_count() > 0);
-        let is_fit = self.cells.as_ref().is_none_or(|cells| cells.can_hold(run.values));
-        if is_lent || !is_fit {
+        let values = self.parameters.as_ref().map(|parameters| parameters.fitted(run.values));
+        if is_lent || matches!(values, Some(None)) {
             return Ok(None);
         }
-        let Some(plan) = over(self.plan.clone(), run.view)? else { return Ok(None) };
-        if let Some(cells) = &self.cells {
-            cells.set(run.values.to_vec());
-        }
+        let values = values.flatten();
+        let Some(plan) = over(self.plan.clone(), run.view, values.as_deref())? else { return Ok(None) };
         let lent = self.lent.as_mut().map(|lent| {
             let run = Arc::new(());
             *lent = Arc::downgrade(&run);
@@ -167,14 +167,24 @@ impl ReusedPlan {
         }
     }
 
-    /// What is to run in place of this new plan, which reads parameters from the cells: a copy of it, where it can be kept.
+    /// The statement has run, if not by this plan.
+    pub(super) fn has_run(&self) {
+        let mut state = self.0.lock();
+        if matches!(*state, State::New) {
+            *state = State::HasRun;
+        }
+    }
+
+    /// What is to run in place of this new plan: a copy of it, where it can be kept, else itself. `None` for a generic plan that cannot: only copies
+    /// have values.
     pub(super) fn keep(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-        cells: Option<Arc<ParameterCells>>,
+        parameters: Option<Arc<GenericParameters>>,
         run: &Run<'_>,
-    ) -> ankerdb_engine::Result<Operators> {
-        let mut kept = kept(&plan, cells, run.is_eager).map_err(from_datafusion)?;
+    ) -> ankerdb_engine::Result<Option<Operators>> {
+        let is_generic = parameters.is_some();
+        let mut kept = kept(&plan, parameters, run.is_eager).map_err(from_datafusion)?;
         if kept.is_none() {
             self.give_up();
         }
@@ -182,7 +192,7 @@ impl ReusedPlan {
         if let (Some(kept), Some(_)) = (kept, &copy) {
             *self.0.lock() = State::Kept(kept);
         }
-        Ok(copy.unwrap_or(Operators { plan, lent: None }))
+        Ok(copy.or((!is_generic).then_some(Operators { plan, lent: None })))
     }
 
     /// Keeps none from now on.
@@ -196,21 +206,34 @@ impl ReusedPlan {
     pub(super) fn is_kept(&self) -> bool {
         matches!(&*self.0.lock(), State::Kept(_))
     }
+
+    /// The values that a generic plan is made for, if one is kept.
+    pub(super) fn first_values(&self) -> Option<Vec<ScalarValue>> {
+        match &*self.0.lock() {
+            State::Kept(kept) => {
+                kept.parameters.as_ref().map(|parameters| parameters.first_values().to_vec())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What is kept of a plan. `None` if it cannot be.
 fn kept(
     plan: &Arc<dyn ExecutionPlan>,
-    cells: Option<Arc<ParameterCells>>,
+    parameters: Option<Arc<GenericParameters>>,
     is_eager: bool,
 ) -> Result<Option<Kept>> {
+    if parameters.is_some() && filled::has_parameters_elsewhere(plan.as_ref())? {
+        return Ok(None);
+    }
     let has_subqueries = plan.is::<ScalarSubqueryExec>();
     let plan = match has_subqueries {
         true => with_children(plan.clone(), without_view)?,
         false => without_view(plan.clone())?,
     };
-    let lent = (has_subqueries || cells.is_some()).then(Weak::new);
-    Ok(plan.map(|plan| Kept { plan, cells, lent, is_eager, made: Instant::now() }))
+    let lent = has_subqueries.then(Weak::new);
+    Ok(plan.map(|plan| Kept { plan, parameters, lent, is_eager, made: Instant::now() }))
 }
 
 /// The plan without what its scans read. `None` if it cannot be kept.
@@ -224,15 +247,21 @@ fn without_view(node: Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execution
     }
 }
 
-/// The plan with scans of this view, and nothing of any other run in it. `None` if it does not suit the view.
-fn over(node: Arc<dyn ExecutionPlan>, view: &ReadView) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+/// The plan with scans of this view, values in place of parameters if it has any, and nothing of any other run in it. `None` if it does not suit
+/// the view or the values.
+fn over(
+    node: Arc<dyn ExecutionPlan>,
+    view: &ReadView,
+    values: Option<&[ScalarValue]>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(scan) = node.downcast_ref::<KeptScan>() {
         return Ok(scan.over(view).map(|scan| Arc::new(scan) as _));
     }
-    match with_children(node, |child| over(child, view))? {
-        Some(node) => node.reset_state().map(Some),
-        None => Ok(None),
+    let mut node = with_children(node, |child| over(child, view, values))?;
+    if let (Some(unfilled), Some(values)) = (&node, values) {
+        node = filled::with_values(unfilled, values)?;
     }
+    node.map(|node| node.reset_state()).transpose()
 }
 
 /// The operator above what `changed` makes of those below it, which have the properties they had.

@@ -2,18 +2,21 @@
 //!
 //! A parameter of a constant's type is the same to planning and running wherever only its type and value count. That is so for
 //!
-//! - an operand of a comparison with a column in WHERE (also of BETWEEN and IN),
+//! - an operand of a comparison with a column, or with what a function gives (BETWEEN, IN and LIKE are some, too): in a query anywhere, elsewhere in WHERE,
 //! - a value of INSERT,
 //! - what UPDATE sets a column to, or adds to a column, subtracts from or multiplies it by.
 //!
 //! A number has the type that its digits tell; a string without a type gets that of the column beside it, for a parameter as for a
-//! constant, and becomes a value of it by the same rules. Anywhere else a constant may be more than its value: a place in ORDER BY, a
+//! constant, and becomes a value of it by the same rules; with a type before it (`date '2024-01-02'`) it has that. Anywhere else a constant may be more than its value: a place in ORDER BY, a
 //! part of a column's name or of an interval, the number of digits that a type keeps, a reason to refuse.
 
 use super::outline::{Constant, ConstantKind, Outline};
+use crate::expression::types::data_type;
 use crate::visit::{Work, visit};
 use ankerdb_engine::DataType;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, SetExpr, Statement, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, SetExpr, Statement, UnaryOperator, Value, ValueWithSpan,
+};
 use datafusion::sql::sqlparser::tokenizer::Location;
 
 /// A statement with parameters in place of constants.
@@ -45,7 +48,7 @@ impl Substituted {
         let mut fixed = Vec::with_capacity(constants.0.len());
         for place in &mut constants.0 {
             if chosen(place) {
-                declared.push(place.constant.data_type(text));
+                declared.push(place.told.or(place.constant.data_type(text)));
                 place.parameter = Some(declared.len());
                 fixed.push(None);
             } else {
@@ -73,13 +76,26 @@ struct Place<'t> {
     /// How often it stands in the tree where it may be a parameter, and at all.
     plain: usize,
     all: usize,
+    /// The type that is written before it.
+    told: Option<DataType>,
     /// Its number, if it becomes one.
     parameter: Option<usize>,
 }
 
+/// The constant that an expression is, and the type that is written before it; `None` if it is none of a type that reads strings in the usual way.
+fn written(expression: &Expr) -> Option<(&ValueWithSpan, Option<DataType>)> {
+    match expression {
+        Expr::Value(value) => Some((value, None)),
+        Expr::TypedString(typed) if !typed.uses_odbc_syntax => match data_type(&typed.data_type).ok()? {
+            told @ (DataType::Date | DataType::Timestamp(_)) => Some((&typed.value, Some(told))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 impl Place<'_> {
-    fn is_at(&self, value: &Expr) -> bool {
-        let Expr::Value(value) = value else { return false };
+    fn is_at(&self, value: &ValueWithSpan) -> bool {
         value.span.start == self.start
             && match &value.value {
                 Value::Number(digits, _) => {
@@ -104,7 +120,8 @@ impl<'t> Places<'t> {
                 (line, line_start) = (line + 1, line_start + length + 1);
             }
             let column = text[line_start..constant.at.start].chars().count() as u64 + 1;
-            Place { constant, text, start: Location { line, column }, plain: 0, all: 0, parameter: None }
+            let start = Location { line, column };
+            Place { constant, text, start, plain: 0, all: 0, told: None, parameter: None }
         };
         Places(constants.iter().map(place).collect())
     }
@@ -112,11 +129,7 @@ impl<'t> Places<'t> {
     /// Counts where constants may be parameters.
     fn find_plain(&mut self, statement: &mut Statement) {
         match statement {
-            Statement::Query(query) => {
-                if let SetExpr::Select(select) = query.body.as_ref() {
-                    self.condition(select.selection.as_ref());
-                }
-            }
+            Statement::Query(_) => visit(statement, &mut Comparisons(self)),
             Statement::Insert(insert) => {
                 let Some(SetExpr::Values(values)) = insert.source.as_ref().map(|source| source.body.as_ref())
                 else {
@@ -140,7 +153,7 @@ impl<'t> Places<'t> {
     }
 
     fn condition(&mut self, condition: Option<&Expr>) {
-        use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+        use BinaryOperator::{And, Or};
         let Some(condition) = condition else { return };
         match condition {
             Expr::BinaryOp { left, op: And | Or, right } => {
@@ -150,6 +163,14 @@ impl<'t> Places<'t> {
             Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Not, expr: inner } => {
                 self.condition(Some(inner));
             }
+            other => self.comparison(other),
+        }
+    }
+
+    /// Counts constants of an expression that compares.
+    fn comparison(&mut self, expression: &Expr) {
+        use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+        match expression {
             Expr::BinaryOp { left, op: Eq | NotEq | Lt | LtEq | Gt | GtEq, right } => {
                 self.beside_column(left, right, true);
             }
@@ -159,6 +180,9 @@ impl<'t> Places<'t> {
             }
             Expr::InList { expr, list, .. } if is_column(expr) => {
                 list.iter().for_each(|item| self.operand(item, true));
+            }
+            Expr::Like { expr, pattern, escape_char: None, any: false, .. } if is_column(expr) => {
+                self.operand(pattern, true);
             }
             _ => {}
         }
@@ -189,23 +213,42 @@ impl<'t> Places<'t> {
             Expr::UnaryOp { op: UnaryOperator::Minus, expr } => (expr.as_ref(), false),
             value => (value, may_be_string),
         };
+        let Some((value, told)) = written(value) else { return };
         let found = self.0.iter_mut().find(|place| place.is_at(value));
         if let Some(place) = found.filter(|place| may_be_string || place.constant.kind != ConstantKind::Text)
         {
             place.plain += 1;
+            place.told = told;
         }
     }
 }
 
+/// Whether an expression has a type of its own, which a string beside it takes: a column, or what a function gives.
 fn is_column(expression: &Expr) -> bool {
-    matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+    matches!(
+        expression,
+        Expr::Identifier(_)
+            | Expr::CompoundIdentifier(_)
+            | Expr::Function(_)
+            | Expr::Substring { .. }
+            | Expr::Extract { .. }
+    )
+}
+
+/// Counts constants of all comparisons.
+struct Comparisons<'p, 't>(&'p mut Places<'t>);
+
+impl Work for Comparisons<'_, '_> {
+    fn expression(&mut self, expression: &mut Expr) {
+        self.0.comparison(expression);
+    }
 }
 
 struct Count<'p, 't>(&'p mut Places<'t>);
 
 impl Work for Count<'_, '_> {
     fn expression(&mut self, expression: &mut Expr) {
-        let Expr::Value(value) = expression else { return };
+        let Some((value, _)) = written(expression) else { return };
         if let Some(place) = self.0.0.iter_mut().find(|place| place.start == value.span.start) {
             place.all += 1;
         }
@@ -216,9 +259,11 @@ struct Replace<'p, 't>(&'p Places<'t>);
 
 impl Work for Replace<'_, '_> {
     fn expression(&mut self, expression: &mut Expr) {
-        let number = self.0.0.iter().find(|place| place.is_at(expression)).and_then(|place| place.parameter);
-        if let (Some(number), Expr::Value(value)) = (number, expression) {
-            value.value = Value::Placeholder(format!("${number}"));
+        let Some((value, _)) = written(expression) else { return };
+        let number = self.0.0.iter().find(|place| place.is_at(value)).and_then(|place| place.parameter);
+        if let Some(number) = number {
+            let span = value.span;
+            *expression = Expr::Value(Value::Placeholder(format!("${number}")).with_span(span));
         }
     }
 }

@@ -10,7 +10,8 @@
 //! ([`constants`]); the others belong to the statement, and it is found again for the same ones only. What is kept is found again only
 //! as long as its plan is the one that planning would give.
 //!
-//! Queries of the OLAP path are planned for their constants, so they are found again for the same text only.
+//! Queries of the OLAP path are planned for their constants, and found again for the same text. Where a text comes with others, they become parameters
+//! of a query that has a generic plan, which is as good for any values (`docs/design/reused-plans.md`).
 //!
 //! Not here: all that defines or sets something, and what reads the system catalog or the session.
 
@@ -44,18 +45,25 @@ const SEEN_MAX: usize = 64;
 #[derive(Default)]
 pub(crate) struct Recent {
     outlines: HashMap<Box<str>, Kept>,
-    /// Hashes of outlines that have come once, overwritten in turn.
-    seen: Vec<u64>,
+    /// Hashes of outlines that have come once, and of the texts in which they did; overwritten in turn.
+    seen: Vec<(u64, u64)>,
     next_seen: usize,
     hasher: RandomState,
     /// That of the text that was looked for last.
     outline: Outline,
-    /// Whether a statement of that outline is worth keeping.
-    is_wanted: bool,
+    /// If a statement of that outline is worth keeping.
+    wanted: Option<Before>,
     /// Counts what was asked for, to tell what has not been for long.
     clock: u64,
     /// Of the catalog that they were planned for.
     version: u64,
+}
+
+/// How a text's outline has come before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    SameText,
+    OtherConstants,
 }
 
 /// The statements of one outline.
@@ -128,39 +136,39 @@ impl Recent {
         self.clock += 1;
         let constants = self.outline.constants();
         let Some(kept) = self.outlines.get_mut(self.outline.text()) else {
-            self.is_wanted = self.has_come_before();
+            self.wanted = self.before(text);
             return None;
         };
         kept.used = self.clock;
         let found = kept.statements.iter().position(|known| known.is_of(text, constants, declared));
         let Some(place) = found else {
-            self.is_wanted = kept.made < MADE_MAX;
+            self.wanted = (kept.made < MADE_MAX).then_some(Before::OtherConstants);
             return None;
         };
-        self.is_wanted = false;
+        self.wanted = None;
         let known = &kept.statements[place];
         if !is_current(&known.prepared) {
             // Plans that become outdated are no statements too many.
-            kept.statements.swap_remove(place);
+            let is_varied = kept.statements.swap_remove(place).fixed.iter().any(Option::is_none);
             kept.made -= 1;
-            self.is_wanted = true;
+            self.wanted = Some(if is_varied { Before::OtherConstants } else { Before::SameText });
             return None;
         }
         Some((known.prepared.clone(), known.values(text, constants)?))
     }
 
-    /// Whether this outline has come before; from now on it has.
-    fn has_come_before(&mut self) -> bool {
-        let hash = self.hasher.hash_one(self.outline.text());
-        if self.seen.contains(&hash) {
-            return true;
+    /// How this outline has come before; from now on it has.
+    fn before(&mut self, text: &str) -> Option<Before> {
+        let (outline, text) = (self.hasher.hash_one(self.outline.text()), self.hasher.hash_one(text));
+        if let Some((_, seen)) = self.seen.iter().find(|(seen, _)| *seen == outline) {
+            return Some(if *seen == text { Before::SameText } else { Before::OtherConstants });
         }
         match self.seen.get_mut(self.next_seen) {
-            Some(seen) => *seen = hash,
-            None => self.seen.push(hash),
+            Some(seen) => *seen = (outline, text),
+            None => self.seen.push((outline, text)),
         }
         self.next_seen = (self.next_seen + 1) % SEEN_MAX;
-        false
+        None
     }
 
     /// From now on the catalog is of this version. Plans for another one are never good again, and would keep tables that were dropped.
@@ -173,12 +181,12 @@ impl Recent {
 
     /// What comes next was not looked for.
     pub(crate) fn skip(&mut self) {
-        self.is_wanted = false;
+        self.wanted = None;
     }
 
     /// The outline of the text that was looked for last and not found, if its statement is worth keeping.
-    pub(crate) fn wanted(&mut self) -> Option<&Outline> {
-        std::mem::take(&mut self.is_wanted).then_some(&self.outline)
+    pub(crate) fn wanted(&mut self) -> Option<(&Outline, Before)> {
+        self.wanted.take().map(|before| (&self.outline, before))
     }
 
     /// Keeps the statement of the text that was looked for last.

@@ -4,7 +4,7 @@ use super::SqlSession;
 use crate::parse::Statement;
 use crate::plan::{InsertSource, PlanKind, QueryPlan, Utility, WritePlan};
 use crate::prepared::Prepared;
-use crate::recent::{Recalled, Substituted, TEXT_BYTES_MAX};
+use crate::recent::{Before, Recalled, Substituted, TEXT_BYTES_MAX};
 use crate::runner::Runner;
 use ankerdb_engine::{DataType, Value};
 use std::sync::Arc;
@@ -54,27 +54,33 @@ impl SqlSession {
         };
         let is_short = sql.len() <= TEXT_BYTES_MAX && prepared.parameters().is_empty();
         let has_room = is_short && self.check_room().is_ok();
-        let Some(outline) = self.recent.wanted().filter(|_| has_room) else { return };
-        if is_analytical(&planned.kind) {
-            let fixed = Substituted::all_fixed(sql, outline);
-            let recalled = Recalled::new(Arc::new(prepared.alike().unpromised()), fixed, &[]);
-            return self.recent.keep(recalled.analytical());
-        }
+        let Some((outline, before)) = self.recent.wanted().filter(|_| has_room) else { return };
         let statement = prepared.statement();
         let Some(ast) = &statement.ast else { return };
-        let substituted = [true, false].into_iter().find_map(|with_strings| {
+        let is_analytical = is_analytical(&planned.kind);
+        // A plan for the constants is never worse than one for any.
+        let ways: &[bool] = if is_analytical && before == Before::SameText { &[] } else { &[true, false] };
+        let substituted = ways.iter().find_map(|&with_strings| {
             let Substituted { statement: ast, fixed, declared } =
                 Substituted::new(ast, sql, outline, with_strings)?;
             let with_parameters = Statement { ast: Some(Arc::new(ast)), ..statement.clone() };
             let prepared = planned_alike(&self.runner, with_parameters, &declared, &planned.kind)?;
+            let planned = prepared.plan_of_now(&self.runner)?;
+            if let PlanKind::Query(QueryPlan::Analytical(plan)) = &planned.kind {
+                plan.has_come_again();
+            }
             Some((prepared, fixed))
         });
         let whole = || {
-            let fixed = Substituted::all_fixed(sql, outline);
-            Some((planned_alike(&self.runner, statement.clone(), &[], &planned.kind)?, fixed))
+            let prepared = match is_analytical {
+                true => prepared.alike(),
+                false => planned_alike(&self.runner, statement.clone(), &[], &planned.kind)?,
+            };
+            Some((prepared, Substituted::all_fixed(sql, outline)))
         };
         if let Some((prepared, fixed)) = substituted.or_else(whole) {
-            self.recent.keep(Recalled::new(Arc::new(prepared.unpromised()), fixed, &[]));
+            let recalled = Recalled::new(Arc::new(prepared.unpromised()), fixed, &[]);
+            self.recent.keep(if is_analytical { recalled.analytical() } else { recalled });
         }
     }
 
@@ -165,12 +171,13 @@ fn is_kept(kind: &PlanKind) -> bool {
 /// Whether two plans that may be kept go the same way, by other values.
 fn is_like(one: &PlanKind, other: &PlanKind) -> bool {
     use PlanKind::{Lookup, Query, Utility, Write};
-    use QueryPlan::Select;
+    use QueryPlan::{Analytical, Select};
     use WritePlan::{Delete, Insert, Update};
     match (one, other) {
         (Query(Select(one)), Query(Select(other))) => {
             one.access.is_like(&other.access) && one.sort.len() == other.sort.len()
         }
+        (Query(Analytical(one)), Query(Analytical(_))) => one.takes_any_values(),
         (Lookup(one), Lookup(other)) => {
             let mut steps = one.steps.iter().zip(&other.steps);
             one.steps.len() == other.steps.len()

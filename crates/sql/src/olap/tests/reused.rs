@@ -5,8 +5,10 @@ use super::super::{After, OlapPlan};
 use super::{Fixture, never_canceled, numeric};
 use crate::compiler_mode::CompilerMode;
 use ankerdb_engine::{
-    ColumnDefinition, ColumnSet, DataType, IndexPosition, Isolation, ReadView, TableDefinition, Value,
+    ColumnDefinition, ColumnSet, DataType, Error, IndexPosition, Isolation, ReadView, SqlState,
+    TableDefinition, Value,
 };
+use datafusion::common::ScalarValue;
 use std::sync::Arc;
 
 const LINES: i32 = 30_000;
@@ -218,7 +220,7 @@ fn a_plan_with_values_of_subqueries_is_lent_to_one_run_at_a_time() {
 }
 
 /// Queries of a parameter that is an operand beside columns.
-const GENERIC: [(&str, DataType); 9] = [
+const GENERIC: [(&str, DataType); 20] = [
     ("SELECT count(*), sum(amount) FROM line WHERE id < $1", DataType::Integer),
     ("SELECT count(*) FROM line WHERE amount > $1", DataType::Integer),
     ("SELECT count(*) FROM line WHERE amount * 2 > $1 + 1", DataType::Integer),
@@ -235,20 +237,45 @@ const GENERIC: [(&str, DataType); 9] = [
     ),
     ("SELECT count(*) FROM line WHERE id BETWEEN $1 AND $1 + 10", DataType::Integer),
     ("SELECT count(*) FROM line WHERE NOT (district = $1 OR id = $1)", DataType::Integer),
+    ("SELECT count(*) FROM line WHERE id IN ($1, 70, 71, 72, 73, 74)", DataType::Integer),
+    ("SELECT count(*) FROM line WHERE info LIKE $1", DataType::Text),
+    ("SELECT count(*) FROM line WHERE info NOT ILIKE '%About ' || $1", DataType::Text),
+    ("SELECT id, amount + $1, info LIKE '%5' FROM line WHERE id < 20 ORDER BY id", DataType::Integer),
+    ("SELECT count(*) FROM line WHERE amount < $1", DataType::Number),
+    ("SELECT count(*) FROM line WHERE amount >= $1", DataType::Numeric { precision: 38, scale: 2 }),
+    ("SELECT sum(CASE WHEN district = $1 THEN amount ELSE 0 END), count(*) FROM line", DataType::SmallInt),
+    (
+        "SELECT district, count(*) FILTER (WHERE id < $1) FROM line GROUP BY district ORDER BY 1",
+        DataType::Integer,
+    ),
+    (
+        "SELECT count(*) FROM line l JOIN district d ON d.id = l.district AND l.id + d.id > $1 * 2",
+        DataType::Integer,
+    ),
+    (
+        "SELECT count(*) FROM district d WHERE NOT EXISTS \
+         (SELECT 1 FROM line l WHERE d.id = l.district AND l.id + d.id > $1 * 2)",
+        DataType::Integer,
+    ),
+    (
+        "SELECT count(*) FROM line WHERE id IN ($1, 1, 5, 9, 12) AND district NOT IN ($1, 0, 1, 2, 3, 4)",
+        DataType::Integer,
+    ),
 ];
 
 /// Queries of a parameter that may decide more than which rows pass.
-const NOT_GENERIC: [(&str, DataType); 5] = [
+const NOT_GENERIC: [(&str, DataType); 6] = [
     ("SELECT count(*) FROM line WHERE $1 IS NULL OR id = $1", DataType::Integer),
     ("SELECT count(*) FROM line l, district d WHERE $1 = 0 OR l.district = d.id", DataType::Integer),
     ("SELECT id FROM line ORDER BY id LIMIT $1", DataType::BigInt),
     ("SELECT $1, count(*) FROM line", DataType::Integer),
+    ("SELECT count(DISTINCT id + $1) FROM line", DataType::Integer),
     ("SELECT count(*) FROM line WHERE CASE WHEN $1 = 1 THEN id = 1 ELSE district = 2 END", DataType::Integer),
 ];
 
 #[test]
 fn a_generic_plan_gives_what_a_plan_for_the_values_gives() {
-    for mode in [CompilerMode::On, CompilerMode::Off] {
+    for mode in [CompilerMode::On, CompilerMode::Off, CompilerMode::Always] {
         let fixture = Fixture::with_lines_and_districts();
         let plan = |(sql, parameter): (&str, DataType)| {
             fixture.plan(sql, &[Some(parameter)]).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
@@ -262,7 +289,8 @@ fn a_generic_plan_gives_what_a_plan_for_the_values_gives() {
             }
             let kept =
                 |plans: &[Arc<OlapPlan>]| plans.iter().map(|plan| plan.reused.is_kept()).collect::<Vec<_>>();
-            assert_eq!(kept(&plans), vec![round > 0; plans.len()], "round {round}");
+            let is_kept = round > 0 || mode == CompilerMode::Always;
+            assert_eq!(kept(&plans), vec![is_kept; plans.len()], "round {round}, {mode:?}");
             assert_eq!(kept(&others), vec![false; others.len()], "round {round}");
             fixture.change(round as i16);
         }
@@ -273,8 +301,52 @@ fn of_type(data_type: DataType, value: i16) -> Value {
     match data_type {
         DataType::SmallInt => Value::SmallInt(value),
         DataType::Integer => Value::Integer(value.into()),
+        DataType::Number => Value::Number(format!("{value}.125").into()),
+        DataType::Numeric { .. } => numeric(i128::from(value) * 100 + 25, 2),
+        DataType::Text => Value::text(format!("%{value}")),
         _ => Value::BigInt(value.into()),
     }
+}
+
+#[test]
+fn a_generic_plan_is_used_for_values_that_as_many_rows_pass_with() {
+    let fixture = Fixture::with_lines_and_districts();
+    let plan = fixture.plan("SELECT count(*) FROM line WHERE id < $1", &[]).expect("a plan");
+    let planned_for = |value: i32| {
+        let rows = fixture.run_with(CompilerMode::On, &plan, &[Value::Integer(value)], fixture.view());
+        assert_eq!(rows, [format!("{:?}", [Value::BigInt(value.into())])]);
+        plan.reused.first_values()
+    };
+    let of = |value: i32| Some(vec![ScalarValue::Int32(Some(value))]);
+    let (few, more, half) = (LINES / 10, LINES / 6, LINES / 2);
+    assert_eq!(planned_for(few), None, "it is the first run");
+    assert_eq!(planned_for(few), of(few));
+    assert_eq!(planned_for(more), of(few));
+    assert_eq!(planned_for(half), of(half));
+    assert_eq!(planned_for(LINES - 1), of(half));
+    assert_eq!(planned_for(few), of(few));
+}
+
+#[test]
+fn a_pattern_that_is_not_plain_is_refused_by_a_plan_that_runs_again() {
+    let fixture = Fixture::with_lines_and_districts();
+    let plan = fixture.plan("SELECT count(*) FROM line WHERE info LIKE $1", &[]).expect("a plan");
+    let run = |pattern: &str| {
+        let parameters = [Value::text(pattern)];
+        let mut result = fixture.olap.run(&plan, &parameters, fixture.view(), never_canceled());
+        let mut rows = Vec::new();
+        while let Some(batch) = result.next_batch()? {
+            rows.extend(batch.into_iter().map(|row| format!("{row:?}")));
+        }
+        Ok(rows)
+    };
+    let all = [format!("{:?}", [Value::BigInt(LINES.into())])];
+    for _ in 0..3 {
+        assert_eq!(run("%about%").map_err(|error: Error| error.state()), Ok(all.to_vec()));
+        let refused = run("%about\\").expect_err("nothing follows the escape character");
+        assert_eq!(refused.state(), SqlState::InvalidEscapeSequence);
+    }
+    assert!(plan.reused.is_kept());
 }
 
 #[test]

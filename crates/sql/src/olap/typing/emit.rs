@@ -2,12 +2,12 @@
 
 use super::super::checked;
 use super::super::computed;
-use super::super::operation::Operation;
+use super::super::operation::{Operation, is_plain_pattern};
 use super::super::value::{field_type, scalar, sql_type};
 use super::guard::{self, Order};
 use super::keyed;
 use crate::expression::operator::temporal_types;
-use crate::expression::{Arithmetic, Comparison, Expression, Function, Like as BoundLike, PatternSyntax};
+use crate::expression::{Arithmetic, Comparison, Expression, Function, Like as BoundLike};
 use crate::forms::balanced;
 use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
@@ -261,20 +261,15 @@ impl Emitter<'_> {
 
     fn like(&self, like: BoundLike) -> Result<Expr> {
         let BoundLike { text, pattern, escape, syntax, negated } = like;
-        let is_plain = match (&pattern, escape) {
-            (Expression::Literal(Value::Text(pattern)), Some('\\')) => {
-                syntax != PatternSyntax::Similar && !pattern.ends_with('\\')
-            }
-            _ => false,
-        };
-        let ignore_case = syntax == PatternSyntax::Ilike;
+        let is_plain =
+            matches!(&pattern, Expression::Literal(Value::Text(pattern)) if is_plain_pattern(pattern));
+        let operation = Operation::Like { escape, syntax, negated };
         let (text, pattern) = (self.emit(text)?, self.emit(pattern)?);
-        Ok(match is_plain {
-            true => Expr::Like(Like::new(negated, Box::new(text), Box::new(pattern), None, ignore_case)),
-            false => {
-                let operation = Operation::Like { escape, syntax, negated };
-                computed::call(operation, vec![text, pattern], DataType::Boolean)
+        Ok(match operation.native_like().filter(|_| is_plain) {
+            Some((negated, ignore_case)) => {
+                Expr::Like(Like::new(negated, Box::new(text), Box::new(pattern), None, ignore_case))
             }
+            None => computed::call(operation, vec![text, pattern], DataType::Boolean),
         })
     }
 
