@@ -57,7 +57,10 @@ pub(super) fn is_generic(plan: &LogicalPlan) -> Planned<bool> {
     let mut is_generic = true;
     plan.apply_with_subqueries(|node| {
         let is_plain = match node {
-            LogicalPlan::Filter(_) | LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) => true,
+            LogicalPlan::Filter(_) | LogicalPlan::Projection(_) => true,
+            LogicalPlan::Aggregate(aggregate) => {
+                !aggregate.group_expr.iter().any(|group| has_parameter(group).unwrap_or(true))
+            }
             LogicalPlan::Join(join) => !join.on.is_empty(),
             _ => false,
         };

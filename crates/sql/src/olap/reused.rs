@@ -51,6 +51,8 @@ use std::time::{Duration, Instant};
 
 /// How long a plan is used: what the planner has been told of values, other than the number of rows, may have become wrong.
 const LASTS: Duration = Duration::from_secs(60);
+/// Plans that a statement keeps for different values, such as a rare and a common one that come in turns.
+const PLANS_MAX: usize = 2;
 
 /// The operators of one statement, if they can be used again.
 #[derive(Default)]
@@ -62,7 +64,8 @@ enum State {
     New,
     /// It has run once: many statements never come again.
     HasRun,
-    Kept(Kept),
+    /// Several for values of parameters with which other shares of rows pass, the newest last.
+    Kept(Vec<Kept>),
     /// It has operators of which nobody knows whether they can be used again.
     Unfit,
 }
@@ -125,6 +128,10 @@ impl RecordBatchStream for LentRows {
 }
 
 impl Kept {
+    fn is_of(&self, run: &Run<'_>) -> bool {
+        self.is_eager == run.is_eager && self.made.elapsed() < LASTS
+    }
+
     /// A copy for a run. `None` if another run has it, or another plan may be better by now.
     fn copy(&mut self, run: &Run<'_>) -> Result<Option<Operators>> {
         let is_lent = self.lent.as_ref().is_some_and(|lent| lent.strong_count() > 0);
@@ -146,12 +153,9 @@ impl Kept {
 impl ReusedPlan {
     /// The operators of an earlier run for this one. `None` if there are none that are fit for it.
     pub(super) fn operators(&self, run: &Run<'_>) -> ankerdb_engine::Result<Option<Operators>> {
-        match &mut *self.0.lock() {
-            State::Kept(kept) if kept.is_eager == run.is_eager && kept.made.elapsed() < LASTS => {
-                kept.copy(run).map_err(from_datafusion)
-            }
-            _ => Ok(None),
-        }
+        let State::Kept(plans) = &mut *self.0.lock() else { return Ok(None) };
+        let copies = plans.iter_mut().filter(|kept| kept.is_of(run)).map(|kept| kept.copy(run));
+        copies.filter_map(Result::transpose).next().transpose().map_err(from_datafusion)
     }
 
     /// Whether a plan that is made now is to be kept: from the second run on; for tests, at once.
@@ -190,7 +194,17 @@ impl ReusedPlan {
         }
         let copy = kept.as_mut().map_or(Ok(None), |kept| kept.copy(run)).map_err(from_datafusion)?;
         if let (Some(kept), Some(_)) = (kept, &copy) {
-            *self.0.lock() = State::Kept(kept);
+            let mut state = self.0.lock();
+            let mut plans = match std::mem::take(&mut *state) {
+                State::Kept(plans) if is_generic => plans,
+                _ => Vec::new(),
+            };
+            plans.retain(|known| known.is_of(run));
+            if plans.len() == PLANS_MAX {
+                plans.remove(0);
+            }
+            plans.push(kept);
+            *state = State::Kept(plans);
         }
         Ok(copy.or((!is_generic).then_some(Operators { plan, lent: None })))
     }
@@ -207,14 +221,11 @@ impl ReusedPlan {
         matches!(&*self.0.lock(), State::Kept(_))
     }
 
-    /// The values that a generic plan is made for, if one is kept.
-    pub(super) fn first_values(&self) -> Option<Vec<ScalarValue>> {
-        match &*self.0.lock() {
-            State::Kept(kept) => {
-                kept.parameters.as_ref().map(|parameters| parameters.first_values().to_vec())
-            }
-            _ => None,
-        }
+    /// The values that each generic plan is made for that is kept.
+    pub(super) fn first_values(&self) -> Vec<Vec<ScalarValue>> {
+        let State::Kept(plans) = &*self.0.lock() else { return Vec::new() };
+        let parameters = plans.iter().filter_map(|kept| kept.parameters.as_ref());
+        parameters.map(|parameters| parameters.first_values().to_vec()).collect()
     }
 }
 

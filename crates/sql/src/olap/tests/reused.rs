@@ -317,14 +317,18 @@ fn a_generic_plan_is_used_for_values_that_as_many_rows_pass_with() {
         assert_eq!(rows, [format!("{:?}", [Value::BigInt(value.into())])]);
         plan.reused.first_values()
     };
-    let of = |value: i32| Some(vec![ScalarValue::Int32(Some(value))]);
-    let (few, more, half) = (LINES / 10, LINES / 6, LINES / 2);
-    assert_eq!(planned_for(few), None, "it is the first run");
-    assert_eq!(planned_for(few), of(few));
-    assert_eq!(planned_for(more), of(few));
-    assert_eq!(planned_for(half), of(half));
-    assert_eq!(planned_for(LINES - 1), of(half));
-    assert_eq!(planned_for(few), of(few));
+    let of = |values: &[i32]| -> Vec<_> {
+        values.iter().map(|&value| vec![ScalarValue::Int32(Some(value))]).collect()
+    };
+    let (least, few, more, half) = (LINES / 300, LINES / 10, LINES / 6, LINES / 2);
+    assert_eq!(planned_for(few), of(&[]), "it is the first run");
+    assert_eq!(planned_for(few), of(&[few]));
+    assert_eq!(planned_for(more), of(&[few]));
+    assert_eq!(planned_for(half), of(&[few, half]));
+    assert_eq!(planned_for(LINES - 1), of(&[few, half]));
+    assert_eq!(planned_for(few), of(&[few, half]));
+    assert_eq!(planned_for(least), of(&[half, least]));
+    assert_eq!(planned_for(more), of(&[least, more]));
 }
 
 #[test]
