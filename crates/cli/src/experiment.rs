@@ -8,6 +8,7 @@ use ankerdb_experiment::report::check_folder;
 use ankerdb_experiment::setup::members::LedgerMembers;
 use ankerdb_experiment::{all, find, setup};
 use ankerdb_measure::machine::Machine;
+use ankerdb_serial::Mechanism;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -31,6 +32,9 @@ pub(crate) struct ExperimentOptions {
     /// Smallbank's users, for experiments on ledgers
     #[arg(long, value_name = "USERS")]
     users: Option<u64>,
+    /// Tuples of a relation, for experiments on one
+    #[arg(long, value_name = "TUPLES")]
+    tuples: Option<u64>,
     /// Threads that run transactions, or clients of a ledger; the most, if they vary
     #[arg(long, value_name = "N")]
     oltp: Option<usize>,
@@ -51,6 +55,10 @@ pub(crate) struct ExperimentOptions {
     /// PostgreSQL), postgresql, mariadb, ankerdb (each three times), mixed (one of each); all that are installed if not given
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',', value_parser = members)]
     members: Vec<LedgerMembers>,
+    /// Mechanisms to compare with ours, separated by commas: vm-fork, tuple-shadowing, twin-tuples, hot-cold, shadow-copies; all
+    /// if not given
+    #[arg(long, value_name = "MECHANISMS", value_delimiter = ',', value_parser = mechanism)]
+    mechanism: Vec<Mechanism>,
     /// The paper's durations, data sizes and numbers of threads
     #[arg(long)]
     full: bool,
@@ -73,6 +81,11 @@ fn technique(name: &str) -> std::result::Result<Technique, String> {
 /// Reads the databases below a ledger, for clap.
 fn members(name: &str) -> std::result::Result<LedgerMembers, String> {
     LedgerMembers::parse(name).map_err(|error| error.to_string())
+}
+
+/// Reads a mechanism of a database with serial transactions, for clap.
+fn mechanism(name: &str) -> std::result::Result<Mechanism, String> {
+    Mechanism::parse(name).map_err(|error| error.to_string())
 }
 
 /// Lists or runs.
@@ -119,6 +132,8 @@ fn asked(options: &ExperimentOptions) -> setup::SetupOptions {
         techniques: options.technique.clone(),
         users: options.users,
         members: options.members.clone(),
+        tuples: options.tuples,
+        mechanisms: options.mechanism.clone(),
         full: options.full,
         seed: options.seed,
     }

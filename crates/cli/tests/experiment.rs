@@ -45,6 +45,13 @@ fn the_list_has_a_line_for_every_experiment() {
         "dissertation-fig4.12",
         "dissertation-fig4.13",
         "dissertation-fig4.14",
+        "damon-tab1",
+        "damon-tab2",
+        "damon-tab3",
+        "damon-fig11",
+        "caldera-fig5",
+        "caldera-fig6",
+        "caldera-fig7",
         "snapshot-race",
         "ankerdb-fig7",
         "ankerdb-fig8",
@@ -88,6 +95,18 @@ fn impossible_experiments_are_refused_before_anything_is_loaded() {
         (&["dissertation-tab4.2", "--megabytes", "1"], "--megabytes does not apply, --users does"),
         (&["anker-fig6", "--members", "mixed"], "--members does not apply, --engine does"),
         (&["anker-tab1", "--technique", "zfs"], "there are physical, fork, rewiring"),
+        (
+            &["damon-tab3", "--mechanism", "zigzag"],
+            "there are vm-fork, tuple-shadowing, twin-tuples, hot-cold",
+        ),
+        (&["damon-tab3", "--engine", "see-fs"], "--engine does not apply, --mechanism does"),
+        (&["damon-tab3", "--oltp", "2"], "--oltp does not apply"),
+        (&["damon-tab1", "--olap", "2"], "--olap does not apply"),
+        (&["damon-tab2", "--tuples", "1"], "--tuples must be between 1000 and 1000000000, not 1"),
+        (&["damon-tab2", "--tuples", "999999999"], "at most --tuples"),
+        (&["damon-fig11", "--tuples", "1000"], "--tuples does not apply, --warehouses does"),
+        (&["caldera-fig5", "--mechanism", "hot-cold", "--scale", "900"], "at most --scale"),
+        (&["anker-fig6", "--mechanism", "hot-cold"], "--mechanism does not apply, --engine does"),
         (&["anker-fig6", "--engine", "silo"], "there are ankerdb, see-fs, see-si, see-ru"),
     ] {
         let output = run(&[&["experiment"], arguments].concat());
@@ -242,6 +261,92 @@ fn snapshot_race_in_miniature() {
         );
     }
     assert_eq!(values(&csv, "Scan of a snapshot after", "ankerdb").len(), 6, "{csv}");
+}
+
+/// Runs an experiment that compares mechanisms and checks its files: those of the list, and ours, are measured.
+fn miniature_of_mechanisms(id: &str, mechanisms: &[&str], options: &[&str]) -> (String, String) {
+    let folder = Folder::new(id);
+    let asked = mechanisms.join(",");
+    let arguments = [&["experiment", id, "--out", folder.path(), "--mechanism", &asked], options].concat();
+    let output = run(&arguments);
+    let (report, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{errors}");
+    for part in ["The paper says", "run one after the other on one thread", "commit ", "stolen CPU"] {
+        assert!(report.contains(part), "{part} is missing in\n{report}");
+    }
+    let file = |ending: &str| folder.0.join(format!("{id}.{ending}"));
+    let csv = std::fs::read_to_string(file("csv")).expect("a CSV");
+    for name in mechanisms.iter().chain(&["ankerdb"]) {
+        assert!(csv.contains(name), "{name} in\n{csv}");
+    }
+    assert!(!csv.contains("nan") && !csv.contains("inf"), "{csv}");
+    let svg = std::fs::read_to_string(file("svg")).expect("an SVG");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    assert!(decoded_width(&file("png")) >= 640);
+    (report, csv)
+}
+
+const MECHANISMS: [&str; 5] = ["vm-fork", "tuple-shadowing", "twin-tuples", "hot-cold", "shadow-copies"];
+
+#[test]
+fn damon_tab1_in_miniature() {
+    let (_, csv) =
+        miniature_of_mechanisms("damon-tab1", &["twin-tuples", "hot-cold"], &["--warehouses", "1"]);
+    for mechanism in ["twin-tuples", "hot-cold", "ankerdb"] {
+        assert_measured(&csv, "Transactions wait", mechanism, 2);
+    }
+    assert_measured(&csv, "Reorganization", "hot-cold", 2);
+    assert!(csv.contains("tuple-shadowing,paper,0,4 KiB pages,500"), "{csv}");
+}
+
+/// The experiment itself compares what the mechanisms and ours find.
+#[test]
+fn damon_tab2_in_miniature() {
+    let (_, csv) = miniature_of_mechanisms("damon-tab2", &MECHANISMS, &["--tuples", "20000"]);
+    for mechanism in MECHANISMS.iter().chain(&["ankerdb"]) {
+        for panel in ["\"4 KiB pages, the snapshot from before", "\"2 MiB pages, the snapshot after"] {
+            let panel = panel.trim_start_matches('"');
+            assert_measured(&csv, panel, mechanism, 3);
+        }
+    }
+}
+
+#[test]
+fn damon_tab3_in_miniature() {
+    let options = ["--warehouses", "1", "--olap", "1", "--seconds", "1"];
+    let (report, csv) = miniature_of_mechanisms("damon-tab3", &["hot-cold", "tuple-shadowing"], &options);
+    for (mechanism, treatments) in [("hot-cold", 3), ("tuple-shadowing", 4), ("ankerdb", 1)] {
+        assert_measured(&csv, "Transactions", mechanism, 1 + treatments);
+        assert_measured(&csv, "Queries", mechanism, treatments);
+    }
+    assert!(report.contains("tuple-shadowing, index share, refreshes that abort queries"), "{report}");
+}
+
+#[test]
+fn damon_fig11_in_miniature() {
+    let options = ["--warehouses", "1", "--olap", "1"];
+    let (report, csv) = miniature_of_mechanisms("damon-fig11", &["twin-tuples"], &options);
+    for series in ["twin-tuples", "ankerdb", "baseline", "rows without queries"] {
+        assert_measured(&csv, "Memory", series, 11);
+    }
+    // Two of each tuple are more than one of each.
+    let last = |series: &str| values(&csv, "Memory", series).last().copied().unwrap_or_default();
+    assert!(last("twin-tuples") > 1.5 * last("baseline"), "{report}");
+}
+
+#[test]
+fn caldera_in_miniature() {
+    let (_, csv) =
+        miniature_of_mechanisms("caldera-fig5", &["vm-fork", "shadow-copies"], &["--scale", "0.01"]);
+    for competitor in ["vm-fork", "\"shadow-copies, 64 KiB", "ankerdb"] {
+        let panel = format!("{}: transactions", competitor.trim_start_matches('"'));
+        assert_measured(&csv, &panel, "a snapshot for 10 queries", 5);
+        assert_measured(&csv, &panel, "a snapshot for 1 query", 5);
+    }
+    let (_, csv) = miniature_of_mechanisms("caldera-fig6", &["hot-cold"], &["--scale", "0.01"]);
+    assert_measured(&csv, "Q6, most", "hot-cold", 5);
+    let (_, csv) = miniature_of_mechanisms("caldera-fig7", &["twin-tuples"], &["--scale", "0.01"]);
+    assert_measured(&csv, "Q6, average", "twin-tuples", 4);
 }
 
 /// The report without the paths behind it.

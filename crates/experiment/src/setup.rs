@@ -7,6 +7,7 @@ pub mod members;
 use crate::Experiment;
 use ankerdb_engine::{Configuration, Error, Result, SqlState, Technique};
 use ankerdb_measure::machine::{Machine, available_memory_bytes};
+use ankerdb_serial::Mechanism;
 use ankerdb_workload::htap::config::BYTES_PER_WAREHOUSE;
 use choice::Compared;
 use members::LedgerMembers;
@@ -27,6 +28,11 @@ const BYTES_PER_USER: u64 = 4 << 10;
 /// The most users of Smallbank, and the fewest.
 const USERS_MAX: u64 = 10_000_000;
 const USERS_MIN: u64 = 10;
+/// Memory of a tuple, with copies, flags and an index, and of the row in ours beside it.
+const BYTES_PER_TUPLE: u64 = 600;
+/// The most tuples of a relation, and the fewest.
+const TUPLES_MAX: u64 = 1_000_000_000;
+const TUPLES_MIN: u64 = 1000;
 /// The shortest pause between queries when durations are shortened.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
@@ -49,6 +55,13 @@ pub enum Data {
     },
     /// Smallbank's accounts of these users in the paper, and of these by default.
     Smallbank {
+        /// The paper's.
+        paper: u64,
+        /// When shortened.
+        quick: u64,
+    },
+    /// A relation of so many tuples in the paper, and of so many by default.
+    Tuples {
         /// The paper's.
         paper: u64,
         /// When shortened.
@@ -103,12 +116,16 @@ pub struct SetupOptions {
     pub megabytes: Option<usize>,
     /// Smallbank's users.
     pub users: Option<u64>,
+    /// Tuples of a relation.
+    pub tuples: Option<u64>,
     /// Configurations to compare; all if empty.
     pub engines: Vec<Configuration>,
     /// Techniques to compare with ours; all if empty.
     pub techniques: Vec<Technique>,
     /// Databases below a ledger's organizations; all that are compared if empty.
     pub members: Vec<LedgerMembers>,
+    /// Mechanisms to compare with ours; all if empty.
+    pub mechanisms: Vec<Mechanism>,
     /// Runs as long, and with as much data and as many threads, as in the paper.
     pub full: bool,
     /// Seed of data and inputs.
@@ -126,6 +143,8 @@ pub struct Setup {
     pub megabytes: usize,
     /// Smallbank's users; 0 for other data.
     pub users: u64,
+    /// Tuples of a relation; 0 for other data.
+    pub tuples: u64,
     /// OLTP threads, or clients of a ledger (the most, if they vary).
     pub oltp: usize,
     /// OLAP threads (the most, if they vary).
@@ -142,6 +161,8 @@ pub struct Setup {
     pub techniques: Vec<Technique>,
     /// Databases below a ledger's organizations that are compared.
     pub members: Vec<LedgerMembers>,
+    /// Mechanisms to compare with ours.
+    pub mechanisms: Vec<Mechanism>,
     /// Whether nothing is shortened.
     pub full: bool,
     /// Seed of data and inputs.
@@ -172,7 +193,7 @@ impl Setup {
         let paper = &experiment.paper;
         refuse_foreign(experiment, options)?;
         let (warehouses, scale) = match experiment.data {
-            Data::Columns { .. } | Data::Smallbank { .. } => (Vec::new(), 0.0),
+            Data::Columns { .. } | Data::Smallbank { .. } | Data::Tuples { .. } => (Vec::new(), 0.0),
             Data::TpcC { paper, quick } => {
                 (warehouses(if options.full { paper } else { quick }, options.warehouses)?, 0.0)
             }
@@ -226,8 +247,10 @@ impl Setup {
             engines,
             techniques: choice::chosen(&options.techniques),
             members: members_of(experiment, options)?,
+            mechanisms: choice::mechanisms(&options.mechanisms),
             megabytes,
             users,
+            tuples: tuples(experiment, options)?,
             full: options.full,
             seed: options.seed,
         })
@@ -250,6 +273,7 @@ impl Setup {
                 BASE_BYTES + column_bytes(count, factor) * self.megabytes as u64
             }
             Data::Smallbank { .. } => LEDGER_BYTES + self.users * BYTES_PER_USER,
+            Data::Tuples { .. } => BASE_BYTES + self.tuples * BYTES_PER_TUPLE,
             _ => self.memory_bytes(self.warehouses.last().copied().unwrap_or(0)),
         }
     }
@@ -304,6 +328,10 @@ impl Setup {
                 let possible = available.saturating_sub(LEDGER_BYTES) / BYTES_PER_USER;
                 format!("at most --users {possible} fits")
             }
+            Data::Tuples { .. } => {
+                let possible = available.saturating_sub(BASE_BYTES) / BYTES_PER_TUPLE;
+                format!("at most --tuples {possible} fits")
+            }
             Data::TpcH { .. } => {
                 let possible = available.saturating_sub(BASE_BYTES) as f64 / BYTES_PER_SCALE_FACTOR;
                 format!("at most --scale {:.3} fits", (possible * 1000.0).floor() / 1000.0)
@@ -329,6 +357,9 @@ impl Setup {
             }
             Data::Smallbank { paper, .. } if paper != self.users => {
                 deviations.push(format!("{} users instead of {paper}", self.users));
+            }
+            Data::Tuples { paper, .. } if paper != self.tuples => {
+                deviations.push(format!("{} tuples instead of {paper}", self.tuples));
             }
             Data::Columns { count, paper, .. } if paper != self.megabytes => {
                 deviations.push(format!(
@@ -373,7 +404,7 @@ impl Setup {
             // One kind varies beside a fixed number of the other.
             (true, Data::TpcC { .. }) => self.oltp.max(self.olap) + FIXED_STREAMS,
             // Clients wait while their queries run.
-            (true, Data::TpcH { .. } | Data::Columns { .. }) => self.oltp,
+            (true, Data::TpcH { .. } | Data::Columns { .. } | Data::Tuples { .. }) => self.oltp,
         };
         if threads > machine.cores {
             deviations.push(format!("warning: up to {threads} threads share {} cores", machine.cores));
@@ -391,12 +422,14 @@ fn refuse_foreign(experiment: &Experiment, options: &SetupOptions) -> Result<()>
         Data::TpcH { .. } => ("TPC-H", "--scale"),
         Data::Columns { .. } => ("columns of numbers", "--megabytes"),
         Data::Smallbank { .. } => ("Smallbank", "--users"),
+        Data::Tuples { .. } => ("tuples", "--tuples"),
     };
     let given = [
         ("--warehouses", options.warehouses.is_some()),
         ("--scale", options.scale.is_some()),
         ("--megabytes", options.megabytes.is_some()),
         ("--users", options.users.is_some()),
+        ("--tuples", options.tuples.is_some()),
     ];
     if let Some((option, _)) = given.into_iter().find(|(option, given)| *given && *option != sizes) {
         return Err(foreign_option(experiment, option, &format!("uses {data}"), sizes));
@@ -405,11 +438,13 @@ fn refuse_foreign(experiment: &Experiment, options: &SetupOptions) -> Result<()>
         Compared::Configurations => ("compares configurations", "--engine"),
         Compared::Techniques => ("compares techniques", "--technique"),
         Compared::Members => ("compares databases below a ledger", "--members"),
+        Compared::Mechanisms => ("compares mechanisms", "--mechanism"),
     };
     let given = [
         ("--engine", !options.engines.is_empty()),
         ("--technique", !options.techniques.is_empty()),
         ("--members", !options.members.is_empty()),
+        ("--mechanism", !options.mechanisms.is_empty()),
     ];
     if let Some((option, _)) = given.into_iter().find(|(option, given)| *given && *option != by) {
         return Err(foreign_option(experiment, option, compares, by));
@@ -427,6 +462,14 @@ fn refuse_foreign(experiment: &Experiment, options: &SetupOptions) -> Result<()>
             let message =
                 format!("{} runs with the paper's threads: --oltp and --olap do not apply", experiment.id);
             Err(invalid(message))
+        }
+        Compared::Mechanisms if options.oltp.is_some() => {
+            let message =
+                format!("{} runs one transaction after the other: --oltp does not apply", experiment.id);
+            Err(invalid(message))
+        }
+        Compared::Mechanisms if options.olap.is_some() && experiment.paper.olap < 2 => {
+            Err(invalid(format!("{} asks one query after the other: --olap does not apply", experiment.id)))
         }
         _ => Ok(()),
     }
@@ -450,6 +493,19 @@ fn users(experiment: &Experiment, options: &SetupOptions) -> Result<u64> {
         Some(users @ USERS_MIN..=USERS_MAX) => Ok(users),
         Some(other) => {
             Err(invalid(format!("--users must be between {USERS_MIN} and {USERS_MAX}, not {other}")))
+        }
+        None if options.full => Ok(paper),
+        None => Ok(quick),
+    }
+}
+
+/// Tuples of a relation.
+fn tuples(experiment: &Experiment, options: &SetupOptions) -> Result<u64> {
+    let Data::Tuples { paper, quick } = experiment.data else { return Ok(0) };
+    match options.tuples {
+        Some(tuples @ TUPLES_MIN..=TUPLES_MAX) => Ok(tuples),
+        Some(other) => {
+            Err(invalid(format!("--tuples must be between {TUPLES_MIN} and {TUPLES_MAX}, not {other}")))
         }
         None if options.full => Ok(paper),
         None => Ok(quick),

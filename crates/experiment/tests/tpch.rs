@@ -25,9 +25,11 @@ fn setup() -> Setup {
         interval: second,
         megabytes: 0,
         users: 0,
+        tuples: 0,
         engines: Configuration::available(),
         techniques: Vec::new(),
         members: Vec::new(),
+        mechanisms: Vec::new(),
         full: false,
         seed: 1,
     }

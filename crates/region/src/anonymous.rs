@@ -20,7 +20,16 @@ impl Mapping {
     /// Memory to read and write, aligned to `alignment` (a power of two, a page at least). 53200 if the system has no
     /// such range of addresses, or no memory, to give.
     pub(crate) fn new(bytes: usize, alignment: usize) -> Result<Mapping> {
-        let mapping = Mapping::map(bytes, alignment, libc::PROT_READ | libc::PROT_WRITE)?;
+        Mapping::readable(bytes, alignment, libc::MAP_PRIVATE)
+    }
+
+    /// Like [`new`](Self::new), but processes forked from now on have the memory itself, not an image of it.
+    pub(crate) fn shared(bytes: usize, alignment: usize) -> Result<Mapping> {
+        Mapping::readable(bytes, alignment, libc::MAP_SHARED)
+    }
+
+    fn readable(bytes: usize, alignment: usize, sharing: i32) -> Result<Mapping> {
+        let mapping = Mapping::map(bytes, alignment, libc::PROT_READ | libc::PROT_WRITE, sharing)?;
         if alignment > crate::PageSize::Small.bytes() {
             mapping.advise(libc::MADV_HUGEPAGE);
         }
@@ -29,13 +38,13 @@ impl Mapping {
 
     /// Addresses that must not be touched until something is mapped over them.
     pub(crate) fn reserve(bytes: usize, alignment: usize) -> Result<Mapping> {
-        Mapping::map(bytes, alignment, libc::PROT_NONE)
+        Mapping::map(bytes, alignment, libc::PROT_NONE, libc::MAP_PRIVATE)
     }
 
-    fn map(bytes: usize, alignment: usize, protection: i32) -> Result<Mapping> {
+    fn map(bytes: usize, alignment: usize, protection: i32, sharing: i32) -> Result<Mapping> {
         let surplus = alignment.saturating_sub(crate::PageSize::Small.bytes());
         let all = bytes.checked_add(surplus).ok_or_else(|| out_of_memory(bytes))?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let flags = sharing | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: an anonymous mapping at an address that the system chooses touches nothing that exists.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), all, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {

@@ -57,6 +57,18 @@ impl Region {
         Ok(Arc::new(Region { technique, pages, memory }))
     }
 
+    /// Memory like that of a region by [`Technique::Fork`], which forked processes share with this one: they see what is written to
+    /// it afterwards. No snapshot can be taken of it.
+    ///
+    /// # Errors
+    /// 53200 if there is no memory.
+    pub fn shared(pages: PageSize, bytes: usize) -> Result<Arc<Region>> {
+        let bytes = bytes.max(1).checked_next_multiple_of(pages.bytes());
+        let bytes = bytes.ok_or_else(|| Error::new(SqlState::OutOfMemory, "a region is too large"))?;
+        let memory = Memory::Anonymous(Mapping::shared(bytes, pages.bytes())?);
+        Ok(Arc::new(Region { technique: Technique::Fork, pages, memory }))
+    }
+
     /// The technique.
     pub fn technique(&self) -> Technique {
         self.technique

@@ -3,6 +3,7 @@
 //! - [`tpcc`]: TPC-C's tables, loader, the five transactions, and the consistency conditions that must always hold.
 //! - [`mod@bench`]: transactional workloads at full speed: TPC-C, YCSB and Smallbank, and their common part.
 //! - [`ch`]: CH-benCHmark: all of TPC-C's transactions beside TPC-H's 22 queries over its tables.
+//! - [`serial`]: TPC-C's transactions and two queries over the store whose snapshots software controls.
 //! - [`zipf`]: skewed choices.
 //! - [`watch`]: what benchmarks tell their observer.
 //! - [`htap`]: the eight analytical queries of AnKer (Figure 5), the two streams side by side, and the benchmark
@@ -15,6 +16,7 @@
 pub mod bench;
 pub mod ch;
 pub mod htap;
+pub mod serial;
 pub mod tpcc;
 pub mod watch;
 pub mod zipf;

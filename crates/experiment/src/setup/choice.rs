@@ -3,6 +3,7 @@
 use super::{Data, Setup, SetupOptions, members};
 use crate::Experiment;
 use ankerdb_engine::{Configuration, Result, Technique};
+use ankerdb_serial::Mechanism;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
@@ -18,6 +19,8 @@ pub enum Compared {
     Techniques,
     /// Databases below a ledger's organizations (`--members`).
     Members,
+    /// Mechanisms of a database with serial transactions, with ours (`--mechanism`).
+    Mechanisms,
 }
 
 /// Those asked for, in the order of the papers; if none is, those that this machine can run.
@@ -27,6 +30,12 @@ pub fn chosen(asked: &[Technique]) -> Vec<Technique> {
         asked => asked.contains(technique),
     };
     Technique::ALL.into_iter().filter(wanted).collect()
+}
+
+/// Mechanisms asked for, in the order of the papers; all if none is.
+pub fn mechanisms(asked: &[Mechanism]) -> Vec<Mechanism> {
+    let wanted = |mechanism: &Mechanism| asked.is_empty() || asked.contains(mechanism);
+    Mechanism::ALL.into_iter().filter(wanted).collect()
 }
 
 /// What an experiment leaves out because this machine cannot run it, with the reason.

@@ -4,7 +4,8 @@ use fastrand::Rng;
 use std::fmt;
 use std::ops::Deref;
 
-const SYLLABLES: [&str; 10] =
+/// The parts of last names, by digit (clause 4.3.2.3).
+pub(crate) const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 const LETTERS_AND_DIGITS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const ORIGINAL: &str = "ORIGINAL";

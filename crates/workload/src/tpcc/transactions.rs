@@ -10,12 +10,15 @@ mod order_status;
 mod payment;
 mod stock_level;
 
-use delivery::Delivered;
+pub(crate) use delivery::Delivered;
 pub use delivery::DeliveryOutput;
 use new_order::LineRows;
+pub(crate) use new_order::is_original;
 pub use new_order::{NewOrderOutput, OrderLineOutput};
 pub use order_status::{OrderStatusLine, OrderStatusOutput};
+pub(crate) use payment::bad_credit_data;
 pub use payment::{NameAndAddress, PaymentOutput};
+pub(crate) use stock_level::LAST_ORDERS;
 pub use stock_level::StockLevelOutput;
 
 use super::input::{CustomerInput, Input};

@@ -31,16 +31,16 @@ impl DeliveryOutput {
 
 /// The last order of each district that a client has seen delivered.
 #[derive(Default)]
-pub(super) struct Delivered(Vec<[i32; DISTRICTS as usize]>);
+pub(crate) struct Delivered(Vec<[i32; DISTRICTS as usize]>);
 
 impl Delivered {
     /// 0 if none was.
-    fn last(&self, warehouse: i32, district: i16) -> i32 {
+    pub(crate) fn last(&self, warehouse: i32, district: i16) -> i32 {
         self.0.get(warehouse as usize).map_or(0, |districts| districts[district as usize - 1])
     }
 
     /// Remembers the orders of a committed delivery.
-    pub(super) fn note(&mut self, warehouse: i32, output: &DeliveryOutput) {
+    pub(crate) fn note(&mut self, warehouse: i32, output: &DeliveryOutput) {
         let place = warehouse as usize;
         if self.0.len() <= place {
             self.0.resize(place + 1, [0; DISTRICTS as usize]);

@@ -237,7 +237,7 @@ impl Procedure<'_> {
 }
 
 /// Clause 2.4.2.2: whether the text contains `ORIGINAL`.
-fn is_original(data: &str) -> bool {
+pub(crate) fn is_original(data: &str) -> bool {
     static ORIGINAL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("ORIGINAL"));
     ORIGINAL.find(data.as_bytes()).is_some()
 }

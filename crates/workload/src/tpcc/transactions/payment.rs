@@ -195,7 +195,7 @@ fn place(row: &RowReader<'_>, name: usize) -> NameAndAddress {
 }
 
 /// Puts the payment before a bad payer's data, cut to 500 characters (clause 2.5.2.2). All of it is ASCII.
-fn bad_credit_data(customer: i32, input: &PaymentInput, old: &str) -> String {
+pub(crate) fn bad_credit_data(customer: i32, input: &PaymentInput, old: &str) -> String {
     let mut data = format!(
         "{customer} {} {} {} {} {}.{:02} ",
         input.customer_district,

@@ -7,7 +7,7 @@ use ankerdb_engine::{ColumnSet, Direction, KeyRange, Result};
 use std::ops::{Bound, ControlFlow};
 
 /// Orders that are looked at (clause 2.8.2.2).
-const LAST_ORDERS: i32 = 20;
+pub(crate) const LAST_ORDERS: i32 = 20;
 
 /// What the terminal shows (clause 2.8.3).
 #[derive(Debug, PartialEq, Eq)]

@@ -1,0 +1,31 @@
+//! How much memory this process and its children take.
+
+/// Bytes of memory, of pages that several processes have a share in each.
+pub(super) fn bytes() -> u64 {
+    let own = of_process("self");
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    own + children.flat_map(|pids| pids.split_whitespace().map(of_process).collect::<Vec<_>>()).sum::<u64>()
+}
+
+/// Nothing for a process that has ended.
+fn of_process(pid: &str) -> u64 {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = rollup.lines().find(|line| line.starts_with("Pss:"));
+    let kibibytes =
+        line.and_then(|line| line.split_whitespace().nth(1)).and_then(|number| number.parse::<u64>().ok());
+    kibibytes.unwrap_or(0) << 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_touched_is_counted() {
+        let before = bytes();
+        let touched = std::hint::black_box(vec![1u8; 64 << 20]);
+        let grown = bytes() - before;
+        assert!((60 << 20..90 << 20).contains(&grown), "{grown} for {}", touched.len());
+    }
+}
