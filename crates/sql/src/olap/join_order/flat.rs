@@ -3,6 +3,7 @@
 use super::super::join_filters::{keys_max, source};
 use super::super::scan::ScanExec;
 use super::search::{EXHAUSTIVE_MAX, INPUTS_MAX, Inputs, JoinEdge, JoinGraph, JoinTree};
+use datafusion::arrow::datatypes::Field;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::{DataFusionError, Result};
@@ -15,13 +16,15 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
-use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Of a column that is not there.
 pub(super) const LOST: usize = usize::MAX;
+/// The number of the first column that is computed, until all inputs are known. Far above those of inputs.
+const FIRST_COMPUTED: usize = 1 << 32;
 /// Rows of an input of which nothing is known.
 const ROWS_UNKNOWN: f64 = 1000.0;
 /// Different values of something of which nothing is known.
@@ -79,10 +82,48 @@ fn column_of(expression: &PhysicalExprRef) -> Option<usize> {
 }
 
 /// A projection that only chooses columns, and the columns.
-pub(super) fn choosing(node: &Arc<dyn ExecutionPlan>) -> Option<(&ProjectionExec, Vec<usize>)> {
+fn choosing(node: &Arc<dyn ExecutionPlan>) -> Option<(&ProjectionExec, Vec<usize>)> {
     let projection = node.downcast_ref::<ProjectionExec>()?;
     let chosen: Option<Vec<usize>> = projection.expr().iter().map(|part| column_of(&part.expr)).collect();
     Some((projection, chosen?))
+}
+
+/// A projection of a tree of joins that is a part of it: it chooses columns, and computes others, each of columns of one input, where it may
+/// as well be computed.
+pub(super) fn between(node: &Arc<dyn ExecutionPlan>) -> Option<&ProjectionExec> {
+    let projection = node.downcast_ref::<ProjectionExec>().filter(|it| is_tree(it.input()))?;
+    let is_fit = |expression: &PhysicalExprRef| {
+        column_of(expression).is_some()
+            || !is_volatile(expression) && leaf_of(projection.input(), expression).is_some()
+    };
+    projection.expr().iter().all(|part| is_fit(&part.expr)).then_some(projection)
+}
+
+/// The input of a tree that all columns of an expression come from; by address.
+fn leaf_of(node: &Arc<dyn ExecutionPlan>, expression: &PhysicalExprRef) -> Option<*const ()> {
+    let mut leaves =
+        collect_columns(expression).into_iter().map(|column| leaf_of_column(node, column.index()));
+    let first = leaves.next()??;
+    leaves.all(|leaf| leaf == Some(first)).then_some(first)
+}
+
+fn leaf_of_column(node: &Arc<dyn ExecutionPlan>, column: usize) -> Option<*const ()> {
+    if movable(node).is_some() {
+        let (child, below) = source(node, column)?;
+        return leaf_of_column(node.children().get(child)?, below);
+    }
+    match between(node) {
+        Some(projection) => leaf_of(projection.input(), &projection.expr().get(column)?.expr),
+        None => Some(Arc::as_ptr(node).cast()),
+    }
+}
+
+/// A column that is computed of those of one input.
+struct ComputedColumn {
+    input: usize,
+    /// Over the input's columns, as all are numbered.
+    expression: PhysicalExprRef,
+    name: String,
 }
 
 /// A key that two inputs have in common. Columns are numbered through all inputs.
@@ -110,6 +151,8 @@ pub(super) struct FlatJoins {
     pub(super) keys: Vec<SharedKey>,
     pub(super) conditions: Vec<JoinCondition>,
     columns: usize,
+    /// Columns that joins ask for and no input has yet; numbered from [`FIRST_COMPUTED`] on.
+    computed: Vec<ComputedColumn>,
 }
 
 impl FlatJoins {
@@ -117,25 +160,95 @@ impl FlatJoins {
     /// fit.
     pub(super) fn of(root: &Arc<dyn ExecutionPlan>) -> Result<Option<(FlatJoins, JoinTree, Vec<usize>)>> {
         let mut flat = FlatJoins::default();
-        let taken = flat.take(root)?;
+        let Some((tree, columns)) = flat.take(root)? else { return Ok(None) };
+        let columns = flat.compute_below(columns)?;
         flat.imply();
         let is_fit = flat.inputs.len() <= INPUTS_MAX;
-        Ok(taken.filter(|_| is_fit).map(|(tree, columns)| (flat, tree, columns)))
+        Ok(is_fit.then_some((flat, tree, columns)))
     }
 
     fn take(&mut self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<(JoinTree, Vec<usize>)>> {
-        if let Some((projection, chosen)) = choosing(node)
-            && is_tree(projection.input())
-        {
-            let below = self.take(projection.input())?;
-            return Ok(
-                below.map(|(tree, columns)| (tree, chosen.iter().map(|&column| columns[column]).collect()))
-            );
+        if let Some(projection) = between(node) {
+            let Some((tree, below)) = self.take(projection.input())? else { return Ok(None) };
+            let columns: Option<Vec<usize>> =
+                projection.expr().iter().map(|part| self.take_part(part, &below)).collect::<Result<_>>()?;
+            return Ok(columns.map(|columns| (tree, columns)));
         }
         match movable(node) {
             Some(join) => self.take_join(join),
             None => Ok(Some(self.take_input(node))),
         }
+    }
+
+    /// The number of a part of a projection over columns with these numbers; `None` if it is not of one input.
+    fn take_part(&mut self, part: &ProjectionExpr, below: &[usize]) -> Result<Option<usize>> {
+        if let Some(column) = column_of(&part.expr) {
+            return Ok(below.get(column).copied());
+        }
+        let expression = renumbered(&part.expr, below)?;
+        let Some(input) = self.only_input(&expression) else { return Ok(None) };
+        // What it is computed of may be computed, too.
+        let expression = expression.transform_up(|part| {
+            let computed = column_of(&part).and_then(|column| self.computed_at(column));
+            Ok(computed.map_or(Transformed::no(part), |it| Transformed::yes(it.expression.clone())))
+        })?;
+        let expression = expression.data;
+        let is_known =
+            |it: &ComputedColumn| it.input == input && it.expression.as_ref() == expression.as_ref();
+        let place = self.computed.iter().position(is_known).unwrap_or(self.computed.len());
+        if place == self.computed.len() {
+            self.computed.push(ComputedColumn { input, expression, name: part.alias.clone() });
+        }
+        Ok(Some(FIRST_COMPUTED + place))
+    }
+
+    fn computed_at(&self, column: usize) -> Option<&ComputedColumn> {
+        self.computed.get(column.checked_sub(FIRST_COMPUTED)?)
+    }
+
+    /// Lets inputs compute what is computed of their columns; these numbers of columns, as they are numbered then.
+    fn compute_below(&mut self, columns: Vec<usize>) -> Result<Vec<usize>> {
+        if self.computed.is_empty() {
+            return Ok(columns);
+        }
+        // By old number of inputs' columns, and by place of those that are computed.
+        let (mut numbers, mut of_computed) = (Vec::new(), vec![LOST; self.computed.len()]);
+        let mut next = 0;
+        for input in 0..self.inputs.len() {
+            let (schema, first) = (self.inputs[input].schema(), self.first_columns[input]);
+            self.first_columns[input] = next;
+            let width = schema.fields().len();
+            numbers.extend(next..next + width);
+            next += width;
+            let own = |(at, field): (usize, &Arc<Field>)| ProjectionExpr {
+                expr: Arc::new(Column::new(field.name(), at)),
+                alias: field.name().clone(),
+            };
+            let mut parts: Vec<ProjectionExpr> = schema.fields().iter().enumerate().map(own).collect();
+            for (place, computed) in self.computed.iter().enumerate().filter(|(_, it)| it.input == input) {
+                let local = |column: usize| column.checked_sub(first);
+                let expr = renumbered_by(&computed.expression, &local)?;
+                parts.push(ProjectionExpr { expr, alias: computed.name.clone() });
+                of_computed[place] = next;
+                next += 1;
+            }
+            if parts.len() > width {
+                self.inputs[input] = Arc::new(ProjectionExec::try_new(parts, self.inputs[input].clone())?);
+            }
+        }
+        self.columns = next;
+        self.computed.clear();
+        let number = |column: usize| match column.checked_sub(FIRST_COMPUTED) {
+            Some(place) => of_computed.get(place).copied(),
+            None => numbers.get(column).copied(),
+        };
+        for key in &mut self.keys {
+            key.sides = (renumbered_by(&key.sides.0, &number)?, renumbered_by(&key.sides.1, &number)?);
+        }
+        for condition in &mut self.conditions {
+            condition.expression = renumbered_by(&condition.expression, &number)?;
+        }
+        columns.into_iter().map(|column| number(column).ok_or_else(lost)).collect()
     }
 
     fn take_input(&mut self, node: &Arc<dyn ExecutionPlan>) -> (JoinTree, Vec<usize>) {
@@ -263,6 +376,9 @@ impl FlatJoins {
 
     /// The input that a column belongs to.
     fn input_of(&self, column: usize) -> usize {
+        if let Some(computed) = self.computed_at(column) {
+            return computed.input;
+        }
         self.first_columns.partition_point(|&first| first <= column) - 1
     }
 
@@ -374,19 +490,24 @@ fn rows_if_unique(origins: &[Origin]) -> Option<f64> {
     Some(scan.row_count() as f64)
 }
 
-/// Whether an operator is a join that can be taken apart, or chooses columns of one.
+/// Whether an operator is a join that can be taken apart, or chooses or computes columns of one.
 pub(super) fn is_tree(node: &Arc<dyn ExecutionPlan>) -> bool {
-    movable(node).is_some() || choosing(node).is_some_and(|(projection, _)| is_tree(projection.input()))
+    movable(node).is_some() || between(node).is_some()
 }
 
 /// The expression over columns that have other numbers.
 pub(super) fn renumbered(expression: &PhysicalExprRef, numbers: &[usize]) -> Result<PhysicalExprRef> {
+    renumbered_by(expression, &|column| numbers.get(column).copied().filter(|&number| number != LOST))
+}
+
+fn renumbered_by(
+    expression: &PhysicalExprRef,
+    number: &dyn Fn(usize) -> Option<usize>,
+) -> Result<PhysicalExprRef> {
     let renumbered = expression.clone().transform_up(|part| {
         let Some(column) = part.downcast_ref::<Column>() else { return Ok(Transformed::no(part)) };
-        match numbers.get(column.index()) {
-            None | Some(&LOST) => Err(lost()),
-            Some(&number) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), number)) as _)),
-        }
+        let number = number(column.index()).ok_or_else(lost)?;
+        Ok(Transformed::yes(Arc::new(Column::new(column.name(), number)) as _))
     })?;
     Ok(renumbered.data)
 }

@@ -1,6 +1,6 @@
 //! Which side of each join is built.
 
-use super::flat::{FlatJoins, choosing, is_tree, movable};
+use super::flat::{FlatJoins, between, is_tree, movable};
 use super::search::{JoinGraph, JoinTree};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
@@ -62,7 +62,7 @@ fn swapped(
     tree: &JoinTree,
     graph: &JoinGraph,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    if let Some((projection, _)) = choosing(node) {
+    if let Some(projection) = between(node) {
         let child = swapped(projection.input(), tree, graph)?;
         return with_children(node.clone(), vec![child]);
     }

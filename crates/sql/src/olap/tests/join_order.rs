@@ -69,6 +69,19 @@ fn the_rows_are_the_same_in_any_order() {
         "SELECT l.orders, l.number, n.id FROM line l JOIN orders o ON o.id = l.orders JOIN customer c ON c.id = o.customer \
          JOIN nation n ON n.id = l.part + c.nation",
         "SELECT l.orders, n.id FROM line l JOIN orders o ON o.id + 1 = l.orders - 1 JOIN nation n ON n.id * 2 = o.total % 50",
+        "SELECT n.id, c.id, o.id, l.number FROM nation n, customer c, orders o, line l WHERE l.orders = o.id AND o.customer = c.id \
+         AND c.nation % 7 = n.id % 5 AND n.region = 1",
+        "SELECT a.id, b.id, l.part FROM customer a JOIN customer b ON abs(a.nation) = b.nation + 1 JOIN orders o ON o.customer - 1 = b.id - 1 \
+         JOIN line l ON l.orders = o.id AND l.part > a.nation - b.nation AND abs(a.nation) < l.part",
+        "SELECT q.x, n.id, n.region FROM (SELECT c.nation + 1 AS x, c.id, -o.id AS y FROM customer c JOIN orders o ON o.customer = c.id) q \
+         JOIN nation n ON n.id = q.x * 2 JOIN line l ON -l.orders = q.y",
+        "SELECT c.id, o.id FROM line l JOIN orders o ON o.id = l.orders JOIN customer c ON c.id = o.customer \
+         JOIN nation n ON n.id = coalesce(c.nation, 3)",
+        // Of two tables, of none, and each time another one.
+        "SELECT o.id, n.region, q.k FROM (SELECT c.id, c.nation + o.total AS k, 7 AS seven FROM orders o JOIN customer c ON c.id = o.customer) q \
+         JOIN nation n ON n.id = q.k JOIN orders o ON o.customer = q.id JOIN nation m ON m.id = q.seven",
+        "SELECT c.id, o.id FROM nation n, customer c, orders o \
+         WHERE n.id = c.nation + CASE WHEN random() < 0 THEN 1 ELSE 0 END AND o.customer = c.id AND n.region > 1",
         // Keys that are implied by others, and a class of them with two columns of one table.
         "SELECT n.id, c.id, o.id FROM orders o, customer c, nation n WHERE c.nation = n.id AND o.total = n.id AND o.customer <> c.id \
          AND n.region = 1",
@@ -116,4 +129,20 @@ fn the_order_of_from_does_not_matter() {
     }
     assert_eq!(orders[0], orders[1]);
     assert_eq!(orders[0].1, ["nation", "customer", "orders", "line"]);
+}
+
+/// Like CH-benCHmark's Q5, where the nation of a customer is computed of a text.
+#[test]
+fn keys_that_are_computed_of_one_table_are_keys() {
+    let fixture = fixture(1_500);
+    let conditions =
+        "WHERE l.orders = o.id AND o.customer = c.id AND abs(c.nation) + 0 * c.id = n.id AND n.id = 7";
+    let mut orders = Vec::new();
+    for tables in ["line l, orders o, customer c, nation n", "nation n, customer c, orders o, line l"] {
+        let sql = format!("SELECT n.region, c.id, o.id, l.number FROM {tables} {conditions}");
+        orders.push(fixture.order(&sql, CompilerMode::On));
+    }
+    assert_eq!(orders[0], orders[1]);
+    assert_eq!(orders[0].1, ["nation", "customer", "orders", "line"]);
+    assert!(!orders[0].0.is_empty());
 }
