@@ -22,19 +22,19 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// In a process of its own: what other tests take and give back at the same time would be counted, too.
-    #[test]
-    fn memory_that_is_touched_is_counted() {
-        let program = std::env::current_exe().expect("this program");
-        let alone = ["--ignored", "--exact", "damon::memory::tests::counts_what_is_touched"];
-        let output = Command::new(program).args(alone).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
-    }
+    /// Set in a process of this test alone: what other tests take and give back at the same time would be counted, too.
+    const ALONE: &str = "ANKERDB_TEST_ALONE";
 
     #[test]
-    #[ignore = "for a process of its own"]
-    fn counts_what_is_touched() {
+    fn memory_that_is_touched_is_counted() {
+        if std::env::var_os(ALONE).is_none() {
+            let program = std::env::current_exe().expect("this program");
+            let this = ["--exact", "damon::memory::tests::memory_that_is_touched_is_counted"];
+            let output = Command::new(program).args(this).env(ALONE, "1").output().expect("it runs");
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
         let before = bytes();
         let touched = std::hint::black_box(vec![1u8; 64 << 20]);
         let grown = bytes() as i64 - before as i64;
