@@ -10,9 +10,11 @@ use crate::table::{Table, TableName};
 use crate::transaction::{Transaction, WriteMode};
 use crate::value::FromValue;
 use crate::values::Values;
+use ankerdb_engine::Timestamp;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything that was committed when it was taken, and nothing else; made by [`Database::snapshot`]. Clones are
 /// handles to the same one.
@@ -56,6 +58,30 @@ impl Database {
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { shared: self.shared.clone(), snapshot: self.shared.engine.snapshot() }
     }
+
+    /// A snapshot that may miss what was committed in the last `staleness`, by this program, too: the one that others who allow as much
+    /// have, if it is young enough, and with it what has been copied for their queries. The settings of a session have this as
+    /// `ankerdb.max_staleness`. Shows the tables of now.
+    ///
+    /// ```
+    /// # use ankerdb::{ColumnDefinition, DataType, Database, TableDefinition};
+    /// # use std::time::Duration;
+    /// # let db = Database::in_memory()?;
+    /// # let definition = TableDefinition::new("account").column(ColumnDefinition::new("id", DataType::Integer)).primary_key(&["id"]);
+    /// # db.create_table(definition)?;
+    /// let [hour, nothing] = [3600, 0].map(Duration::from_secs);
+    /// let first = db.snapshot_within(hour);
+    /// db.transaction(|tx| tx.table("account")?.insert(1))?;
+    ///
+    /// assert_eq!(db.snapshot_within(hour).table("account")?.scan().count()?, 0);
+    /// assert_eq!(db.snapshot_within(nothing).table("account")?.scan().count()?, 1);
+    /// # drop(first);
+    /// # Ok::<(), ankerdb::Error>(())
+    /// ```
+    pub fn snapshot_within(&self, staleness: Duration) -> Snapshot {
+        let snapshot = self.shared.engine.snapshot_within(staleness, Timestamp::ZERO);
+        Snapshot { shared: self.shared.clone(), snapshot }
+    }
 }
 
 impl Snapshot {
@@ -65,7 +91,7 @@ impl Snapshot {
     /// None yet.
     pub fn reader(&self) -> Result<Transaction<'_>> {
         let mut lease = Lease::take(&*self.shared);
-        let engine = lease.session.begin_at(&self.snapshot)?;
+        let engine = lease.session.begin_sharing(&self.snapshot)?;
         Ok(Transaction::own(lease, WriteMode::Snapshot, engine))
     }
 

@@ -53,6 +53,7 @@ fn the_list_has_a_line_for_every_experiment() {
         "caldera-fig6",
         "caldera-fig7",
         "snapshot-race",
+        "snapshot-manager",
         "ankerdb-fig7",
         "ankerdb-fig8",
         "ankerdb-fig11",
@@ -210,7 +211,16 @@ fn miniature_of_techniques(id: &str, options: &[&str]) -> String {
 fn values(csv: &str, panel: &str, series: &str) -> Vec<f64> {
     let rows = csv.lines().filter(|line| line.trim_start_matches('"').starts_with(panel));
     let points = rows.filter_map(|line| line.split_once(&format!(",{series},measured,")));
-    points.filter_map(|(_, point)| point.split(',').nth(2)?.parse().ok()).collect()
+    points.filter_map(|(_, point)| fields(point).nth(2)?.parse().ok()).collect()
+}
+
+/// The fields of a line, of which those with a comma are quoted.
+fn fields(line: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    line.split(move |character| {
+        is_quoted ^= character == '"';
+        character == ',' && !is_quoted
+    })
 }
 
 #[test]
@@ -498,6 +508,49 @@ fn anker_fig8_in_miniature() {
 #[test]
 fn anker_tab2_in_miniature() {
     miniature("anker-tab2", &ONE_WAREHOUSE);
+}
+
+#[test]
+fn snapshot_manager_in_miniature() {
+    let folder = Folder::new("snapshot-manager");
+    let begin = ["experiment", "snapshot-manager", "--out", folder.path(), "--seconds", "1", "--engine"];
+    let output = run(&[&begin[..], &["ankerdb,hee-physical,see-si"], &ONE_WAREHOUSE].concat());
+    let (report, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{errors}");
+    for part in [
+        "The paper says",
+        "nothing is learned by a model",
+        "commit ",
+        "stolen CPU",
+        "left out: see-si: ",
+        "ankerdb, 100 ms: of ",
+        "shared a snapshot that was there",
+        "at the bound of 1 MiB",
+        "from a staleness of 1 s on, one snapshot may serve all of it",
+    ] {
+        assert!(report.contains(part), "{part} is missing in\n{report}");
+    }
+    let csv = std::fs::read_to_string(folder.0.join("snapshot-manager.csv")).expect("a CSV");
+    assert!(!csv.contains("nan") && !csv.contains("inf"), "{csv}");
+    for engine in ["ankerdb", "hee-physical"] {
+        for panel in ["Queries answered", "Transactions beside them"] {
+            assert_measured(&csv, panel, engine, 6);
+        }
+        let shared = values(&csv, "Queries that shared", engine);
+        assert!(shared.len() == 6 && shared[0] == 0.0 && shared[4] > 0.0, "{engine}: {shared:?}");
+        let largest = values(&csv, "Age of what a query shows", &format!("\"{engine}, largest\""));
+        assert!(largest.len() == 6 && largest[0] == 0.0 && largest[4] > 0.0, "{engine}: {largest:?}");
+        let history = format!("\"{engine}, for a shared snapshot\"");
+        assert_measured(&csv, "History kept", &history, 5);
+    }
+    assert_measured(&csv, "Columns lent", "ankerdb", 6);
+    assert!(values(&csv, "Columns lent", "hee-physical").is_empty(), "{csv}");
+    let svg = std::fs::read_to_string(folder.0.join("snapshot-manager.svg")).expect("an SVG");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("hee-physical"));
+    assert!(decoded_width(&folder.0.join("snapshot-manager.png")) >= 640);
+    // Engines in which there is nothing to share are refused by themselves.
+    let output = run(&[&begin[..], &["see-fs,see-ru"]].concat());
+    assert!(!output.status.success() && text(&output.stderr).contains("no engine is left to measure"));
 }
 
 /// Options that make TPC-H small.

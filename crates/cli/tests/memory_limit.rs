@@ -182,6 +182,28 @@ fn history_that_an_old_reader_keeps_ends_the_writer_and_not_the_reader() {
 }
 
 #[test]
+fn a_snapshot_that_queries_share_goes_when_it_keeps_more_than_it_may() {
+    let limits = ["--in-memory", "--memory-limit", "384MB", "--history-limit", "16MB"];
+    let server = Server::start(&limits);
+    let (mut client, mut late) = (Client::connect(&server), Client::connect(&server));
+    assert_eq!(client.query("CREATE TABLE t (id int PRIMARY KEY, note text, kind int)"), "");
+    assert_eq!(client.query(&format!("INSERT INTO t {ROWS}(1, 200000) AS s(i)")), "");
+    assert_eq!(late.query("SET ankerdb.max_staleness = '1h'"), "");
+    assert_eq!(late.query("SELECT sum(kind) FROM t"), "900000");
+    let manager = "SELECT ended_by_history, history_limit FROM ankerdb_snapshot_manager";
+    assert_eq!(client.query(manager), "0,16777216");
+    for _ in 0..4 {
+        assert_eq!(client.query("UPDATE t SET kind = kind + 1"), "");
+    }
+    until(|| (client.query(manager) == "1,16777216").then_some(()));
+    assert_eq!(late.query("SELECT sum(kind) FROM t"), "1700000");
+    let reasons = "SELECT reason FROM ankerdb_shared_snapshots ORDER BY visible_timestamp";
+    assert_eq!(client.query(reasons), "first|history");
+    let output = run(&["serve", "--in-memory", "--history-limit", "much"]);
+    assert!(text(&output.stderr).contains("invalid value for parameter \"history_limit\": \"much\""));
+}
+
+#[test]
 fn a_message_past_the_limit_is_passed_over_and_the_connection_goes_on() {
     let (_server, mut client) = world();
     let padding = vec![b' '; 600 * MIB];

@@ -7,7 +7,8 @@ use crate::contention::Contention;
 use crate::options::Options;
 use crate::pruner::Pruner;
 use crate::shared::DatabaseState;
-use ankerdb_base::{DatabaseId, Result};
+use crate::snapshot_manager::{SnapshotManager, SnapshotReport};
+use ankerdb_base::{DatabaseId, Result, Timestamp};
 use ankerdb_memory::account;
 use ankerdb_region::PageSize;
 use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
@@ -16,6 +17,7 @@ use ankerdb_transaction::{MemoryLimit, Owner, Quiesced, TransactionManager, Vers
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// An in-memory database. Cheap to clone; the data is freed with the last clone, session, transaction and snapshot.
 #[derive(Clone)]
@@ -109,6 +111,7 @@ impl Database {
             catalog: RwLock::default(),
             version: AtomicU64::new(0),
             numbers: AtomicU64::new(0),
+            snapshots: SnapshotManager::new(options.history_limit),
             defining: Mutex::new(()),
             checkpoints: OnceLock::new(),
             recovery: OnceLock::new(),
@@ -150,6 +153,23 @@ impl Database {
     /// A consistent image of everything committed so far. Costs well under a microsecond at any size.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.manager.snapshot()
+    }
+
+    /// A consistent image of what was committed up to a moment in the last `staleness`, for a query that may miss the rest: the one of
+    /// another such query where that is young enough, with what was lent and copied for it. Shows everything up to
+    /// `seen`, and the tables of now. A short mutex, and in a new snapshot's name a thread for what is worth making ready.
+    pub fn snapshot_within(&self, staleness: Duration, seen: Timestamp) -> Snapshot {
+        self.shared.snapshots.snapshot_within(&self.shared.to_read(), staleness, seen)
+    }
+
+    /// What became of queries that may share snapshots.
+    pub fn snapshot_report(&self) -> SnapshotReport {
+        self.shared.snapshots.report(&self.shared.to_read())
+    }
+
+    /// Everything up to here is committed and visible. One load.
+    pub fn visible_timestamp(&self) -> Timestamp {
+        self.shared.manager.watermark()
     }
 
     /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is

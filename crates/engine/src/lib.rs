@@ -75,6 +75,7 @@ mod schema;
 mod sequence;
 mod session;
 mod shared;
+mod snapshot_manager;
 mod user_type;
 mod user_types;
 mod view;
@@ -90,8 +91,8 @@ pub use ankerdb_memory::emergency_pool::Backed;
 pub use ankerdb_memory::machine::memory_bytes as machine_memory_bytes;
 pub use ankerdb_region::{PageSize, Technique};
 pub use ankerdb_snapshot::{
-    BlockImage, Bytes, CodesMean, ColumnImage, ColumnStatistics, CompressedColumn, ReadView, Snapshot,
-    SnapshotStrategy, TableStatistics, TightLoops,
+    BlockImage, Bytes, CodesMean, ColumnImage, ColumnStatistics, CompressedColumn, CopyCount, ReadView,
+    Snapshot, SnapshotStrategy, TableStatistics, TightLoops,
 };
 pub use ankerdb_table::{
     Cell, Check, ColumnDefinition, ColumnDomain, ColumnText, ConstraintTiming, Derivation, ForeignKey,
@@ -126,5 +127,6 @@ pub use recovery_report::RecoveryReport;
 pub use schema::{NameRef, PUBLIC, QualifiedName, RelationName, Schema, SearchPath};
 pub use sequence::{Sequence, SequenceCount, SequenceDefinition};
 pub use session::Session;
+pub use snapshot_manager::{Renewal, SharedSnapshot, SnapshotDecisions, SnapshotReport};
 pub use user_type::{UserType, labels_of};
 pub use view::View;

@@ -11,6 +11,9 @@ use std::sync::OnceLock;
 /// is for what is not counted piece by piece (stacks, the ends of pieces, what the allocator keeps), and for the system.
 const SHARE: (u64, u64) = (4, 5);
 
+/// The part of the memory limit that a shared snapshot's history may take by default: an eighth.
+const HISTORY_PART: usize = 8;
+
 /// The options of a database; a [`Configuration`] converts into itself and defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -20,6 +23,9 @@ pub struct Options {
     /// All tables and indexes of the process count, and its heap: piece by piece where the program's global allocator is a
     /// [`Counted`](crate::Counted), else as the system sees it every few milliseconds.
     pub memory_limit: Option<usize>,
+    /// Bytes of history that a [shared snapshot](crate::Database::snapshot_within) may keep, of what has been replaced since it was taken
+    /// and of copies made for it: past it no further query shares it. `None` for no bound.
+    pub history_limit: Option<usize>,
     /// Pages under the columns where they lie in regions, if not those that the technique asks for.
     pub pages: Option<PageSize>,
     /// Rows from which on a commit is *large*, if not 512: it holds up others for no longer than a small one, at the price
@@ -35,11 +41,19 @@ impl Default for Options {
 
 impl From<Configuration> for Options {
     fn from(configuration: Configuration) -> Options {
-        Options { configuration, memory_limit: default_memory_limit(), pages: None, large_commits_from: None }
+        let memory_limit = default_memory_limit();
+        let history_limit = memory_limit.map(|limit| limit / HISTORY_PART);
+        Options { configuration, memory_limit, history_limit, pages: None, large_commits_from: None }
     }
 }
 
 impl Options {
+    /// Sets the memory limit, and with it what shared snapshots may keep by default.
+    pub fn set_memory_limit(&mut self, bytes: usize) {
+        self.memory_limit = Some(bytes);
+        self.history_limit = Some(bytes / HISTORY_PART);
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         if self.memory_limit.is_some_and(|limit| limit < LIMIT_MIN) {
             let message = format!("the memory limit must be at least {} MB", LIMIT_MIN >> 20);

@@ -10,6 +10,8 @@
 //! This thread also frees what its passes retire: any thread that pins an epoch now and then frees what others have retired,
 //! and that should not be a session in the middle of a commit.
 //!
+//! It also lets go of the snapshot that queries share, when nobody can use it any more ([`snapshot_manager`](crate::snapshot_manager)).
+//!
 //! When memory gets short, this thread lets go of all compressed copies of columns, which are made again by queries.
 //!
 //! Versions that are held up by an old reader are left to [`interval_pruning`](crate::interval_pruning).
@@ -65,6 +67,7 @@ impl Pruner {
                         was_short = is_short;
                     }
                 }
+                shared.snapshots.pass(&shared.to_read());
                 shared.manager.keep_account();
             }
         };

@@ -80,6 +80,18 @@ impl Session {
         Ok(transaction)
     }
 
+    /// Begins a transaction like [`begin_at`](Self::begin_at), whose queries share what is lent and copied for the snapshot with all
+    /// others that read it.
+    ///
+    /// # Errors
+    /// Those of [`begin_at`](Self::begin_at).
+    pub fn begin_sharing(&mut self, snapshot: &Snapshot) -> Result<Transaction> {
+        let manager = self.database.shared.manager.clone();
+        let mut transaction = Transaction::new(manager, self.worker.clone());
+        transaction.begin_sharing(snapshot)?;
+        Ok(transaction)
+    }
+
     /// The interrupt that ends this session's procedures, and their waits. Transactions that it hands out have their own.
     pub fn set_interrupt(&mut self, interrupt: Interrupt) {
         self.transaction.set_interrupt(interrupt);
@@ -194,6 +206,21 @@ impl Session {
     /// UNCOMMITTED.
     pub fn snapshot_at(&mut self, isolation: Isolation) -> Snapshot {
         self.database.shared.manager.snapshot_at(isolation)
+    }
+
+    /// Like [`snapshot_at`](Self::snapshot_at), for a query that may miss what was committed in the last `staleness`, but nothing up
+    /// to `seen`: see [`Database::snapshot_within`].
+    pub fn snapshot_within(
+        &mut self,
+        isolation: Isolation,
+        staleness: Duration,
+        seen: Timestamp,
+    ) -> Snapshot {
+        let manager = &self.database.shared.manager;
+        match manager.strategy_at(isolation) == manager.strategy() {
+            true => self.database.snapshot_within(staleness, seen),
+            false => manager.snapshot_at(isolation),
+        }
     }
 
     /// The timestamp at which the last procedure has committed, or, if it has written nothing, at which it read: snapshots

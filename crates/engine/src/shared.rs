@@ -5,6 +5,7 @@ use crate::checkpoints::{Checkpoints, State};
 use crate::configuration::Configuration;
 use crate::contention::Contention;
 use crate::recovery_report::RecoveryReport;
+use crate::snapshot_manager::{SnapshotManager, SnapshotSource};
 use ankerdb_base::TableId;
 use ankerdb_log::Loss;
 use ankerdb_table::{Placement, Table};
@@ -26,6 +27,8 @@ pub(crate) struct DatabaseState {
     pub version: AtomicU64,
     /// The last version that a catalog got, and the last number by which gates are closed.
     pub numbers: AtomicU64,
+    /// Which queries read a snapshot together.
+    pub snapshots: SnapshotManager,
     /// Definitions change one at a time.
     pub defining: Mutex<()>,
     /// Of a database that is kept in a folder.
@@ -55,6 +58,12 @@ impl DatabaseState {
     /// What checkpoints are made of.
     pub(crate) fn to_write(&self) -> State<'_> {
         State { manager: &self.manager, catalog: &self.catalog, numbers: &self.numbers }
+    }
+
+    /// What snapshots are taken of.
+    pub(crate) fn to_read(&self) -> SnapshotSource<'_> {
+        let DatabaseState { configuration, manager, catalog, version, .. } = self;
+        SnapshotSource { configuration: *configuration, manager, catalog, version }
     }
 
     /// The tables as they are now.

@@ -51,12 +51,34 @@ impl TpcC {
         warehouses: u32,
         olap_threads: usize,
     ) -> Result<TpcC> {
-        let database = Database::with(configuration);
+        TpcC::load_into(harness, Database::with(configuration), warehouses, olap_threads)
+    }
+
+    /// Loads the tables into an empty database.
+    ///
+    /// # Errors
+    /// 57014 if the user stops it.
+    pub fn load_into(
+        harness: &Harness<'_>,
+        database: Database,
+        warehouses: u32,
+        olap_threads: usize,
+    ) -> Result<TpcC> {
         let options = LoadOptions::new(warehouses as i32, harness.setup.seed);
         let tables = Arc::new(load(&database, &options, &harness.loading())?);
         let engine = sql_engine(harness, &database, olap_threads)?;
         let queries = QUERIES.iter().map(|query| engine.plan(query.sql)).collect::<Result<_>>()?;
         Ok(TpcC { database, tables, warehouses, queries, runs: 0 })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The planned queries, in the order of [`QUERIES`].
+    pub fn queries(&self) -> &[AnalyticalQuery] {
+        &self.queries
     }
 
     /// Rows of ORDER_LINE, the table that grows most.
@@ -81,54 +103,70 @@ impl TpcC {
         }
     }
 
-    /// Runs transactions and queries for one measurement.
+    /// Runs transactions and queries for one measurement; every query has a snapshot of its own.
     ///
     /// # Errors
     /// The database's.
     pub fn run(&mut self, harness: &Harness<'_>, mix: &Mix<'_>) -> Result<HybridResult> {
-        self.runs += 1;
-        let seed = harness.setup.seed.wrapping_add(self.runs << 20);
-        let isolation = self.database.configuration().isolation();
-        let transact = |number: usize| -> Transact<'_> {
-            let mut client = Terminal::new(&self.database, self.tables.clone(), isolation);
-            let mut inputs = Inputs::new(seed, number as u64, self.warehouses as i32, mix.access);
-            Box::new(move |stop| {
-                let input = inputs.next_input();
-                let mut retries = 0;
-                loop {
-                    match client.run_once(&input, now()) {
-                        Ok(_) => return Ok(retries),
-                        Err(error) if may_run_again(&error, isolation) => retries += 1,
-                        Err(error) => return Err(error),
-                    }
-                    if stop.load(Ordering::Relaxed) {
-                        return Ok(retries);
-                    }
-                    pause(retries);
-                }
-            })
-        };
-        let tpcc = &*self;
-        let ask = |_| -> Ask<'_> {
+        let asked = mix.queries;
+        self.run_with(harness, mix, harness.setup.time, |tpcc| {
             Box::new(move |number| {
-                let query = mix.queries[number];
+                let query = asked[number];
                 let started = Instant::now();
                 let (_, creation) = tpcc.queries[query].run_now()?;
                 Ok(QueryTime { query, creation, latency: started.elapsed() - creation })
             })
-        };
+        })
+    }
+
+    /// Runs transactions for so long, and beside them streams of queries that `stream` makes.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn run_with<'a>(
+        &'a mut self,
+        harness: &Harness<'_>,
+        mix: &Mix<'_>,
+        time: Duration,
+        stream: impl Fn(&'a TpcC) -> Ask<'a>,
+    ) -> Result<HybridResult> {
+        self.runs += 1;
+        let tpcc: &'a TpcC = self;
+        let seed = harness.setup.seed.wrapping_add(tpcc.runs << 20);
         let hybrid = Hybrid {
-            transactions: (0..mix.oltp).map(transact).collect(),
-            queries: (0..mix.streams).map(ask).collect(),
+            transactions: (0..mix.oltp).map(|number| tpcc.transact(number, seed, mix.access)).collect(),
+            queries: (0..mix.streams).map(|_| stream(tpcc)).collect(),
             query_count: mix.queries.len(),
             query_limit: usize::MAX,
-            time: harness.setup.time,
+            time,
             lead: harness.setup.lead,
             interval: harness.setup.interval,
             sample: mix.sample,
             seed,
         };
         run(harness, hybrid)
+    }
+
+    /// A thread's transactions.
+    fn transact(&self, number: usize, seed: u64, access: Access) -> Transact<'_> {
+        let isolation = self.database.configuration().isolation();
+        let mut client = Terminal::new(&self.database, self.tables.clone(), isolation);
+        let mut inputs = Inputs::new(seed, number as u64, self.warehouses as i32, access);
+        Box::new(move |stop| {
+            let input = inputs.next_input();
+            let mut retries = 0;
+            loop {
+                match client.run_once(&input, now()) {
+                    Ok(_) => return Ok(retries),
+                    Err(error) if may_run_again(&error, isolation) => retries += 1,
+                    Err(error) => return Err(error),
+                }
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(retries);
+                }
+                pause(retries);
+            }
+        })
     }
 }
 

@@ -20,6 +20,7 @@ mod statistics;
 mod strategy;
 mod version_scan;
 mod view;
+mod work;
 
 pub use column::{column_snapshot_bytes, release_column_snapshots};
 pub use compressed::{CodesMean, CompressedColumn, drop_compressed};
@@ -29,3 +30,4 @@ pub use snapshot::{Snapshot, SnapshotOrigin, reader_slot};
 pub use statistics::{ColumnStatistics, TableStatistics, table_statistics};
 pub use strategy::{SnapshotStrategy, TightLoops};
 pub use view::{OwnChange, OwnTableWrites, OwnWrites, ReadView};
+pub use work::{CopiedColumns, CopyCount, SnapshotWork};

@@ -15,15 +15,17 @@ use crate::image::{BlockImage, ColumnCopy, ColumnImage};
 use crate::materialize::{ExistingRows, copy_block, is_lendable, keep_copies, kept_copies, lend};
 use crate::strategy::SnapshotStrategy;
 use crate::version_scan::{scan_newest, scan_versions};
+use crate::work::{CopyCount, ReadFor, SnapshotWork};
 use ankerdb_base::{BlockNumber, DatabaseId, ROWS_PER_BLOCK, Result, TableId, Timestamp};
 use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 use ankerdb_sync::readers::ReaderSlot;
-use ankerdb_table::{RowBlock, Segments, Storage, Table};
+use ankerdb_table::{Segments, Storage, Table};
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// Copies that one snapshot keeps for its other queries; past this, each query makes its own.
 const KEPT_BYTES_MAX: usize = 256 << 20;
@@ -54,12 +56,21 @@ struct Inner {
     kept_bytes: AtomicUsize,
     /// Columns that were snapshotted as a whole. Made at the first one.
     columns: std::sync::OnceLock<Mutex<ColumnPlaces>>,
+    /// What its readers had to do, where somebody wants to know.
+    work: Option<Arc<SnapshotWork>>,
 }
 
 type ColumnPlaces = HashMap<(TableId, usize), Arc<ColumnPlace>>;
 
 /// A column that is snapshotted or about to be. The lock is held meanwhile, so that others wait.
-type ColumnPlace = Mutex<Option<Arc<ColumnSnapshot>>>;
+type ColumnPlace = Mutex<Option<KeptColumn>>;
+
+#[derive(Clone)]
+struct KeptColumn {
+    snapshot: Arc<ColumnSnapshot>,
+    /// Whether no query has read it yet.
+    is_ahead: bool,
+}
 
 /// What was lent or made for the blocks of a shard.
 type Kept = HashMap<(TableId, BlockNumber), KeptBlock>;
@@ -68,6 +79,8 @@ type Kept = HashMap<(TableId, BlockNumber), KeptBlock>;
 struct KeptBlock {
     rows: Option<ExistingRows>,
     columns: Vec<(usize, ColumnImage)>,
+    /// Columns that no query has read yet.
+    ahead: Vec<usize>,
 }
 
 impl KeptBlock {
@@ -93,9 +106,32 @@ impl Snapshot {
     ) -> Snapshot {
         debug_assert_eq!(slot.timestamp(), Some(timestamp));
         counters.taken.fetch_add(1, Ordering::Relaxed);
+        Snapshot::with(origin, timestamp, slot, (strategy, counters), None)
+    }
+
+    fn with(
+        origin: SnapshotOrigin,
+        timestamp: Timestamp,
+        slot: Arc<ReaderSlot>,
+        (strategy, counters): (SnapshotStrategy, Arc<SnapshotCounters>),
+        work: Option<Arc<SnapshotWork>>,
+    ) -> Snapshot {
         let (kept, kept_bytes) = (std::sync::OnceLock::new(), AtomicUsize::new(0));
         let columns = std::sync::OnceLock::new();
-        Snapshot(Arc::new(Inner { origin, timestamp, strategy, slot, counters, kept, kept_bytes, columns }))
+        let inner = Inner { origin, timestamp, strategy, slot, counters, kept, kept_bytes, columns, work };
+        Snapshot(Arc::new(inner))
+    }
+
+    /// A snapshot of this timestamp with nothing lent or materialized yet, whose readers' [work](Self::work) is counted.
+    pub fn watched(&self) -> Snapshot {
+        let Inner { origin, timestamp, strategy, slot, counters, .. } = &*self.0;
+        let read = (*strategy, counters.clone());
+        Snapshot::with(*origin, *timestamp, slot.clone(), read, Some(Arc::default()))
+    }
+
+    /// What reading it took so far; `None` unless it is [watched](Self::watched). Nobody else has it when the snapshot has gone.
+    pub fn work(&self) -> Option<&Arc<SnapshotWork>> {
+        self.0.work.as_ref()
     }
 
     /// A snapshot of this timestamp read by another strategy, to compare them. Shares nothing that was lent or
@@ -116,6 +152,11 @@ impl Snapshot {
         self.0.timestamp
     }
 
+    /// Whether its queries share what was lent or copied for one of them.
+    pub fn keeps_copies(&self) -> bool {
+        self.0.strategy.keeps_copies()
+    }
+
     /// What an analytical query reads of it.
     pub fn read_view(&self) -> crate::ReadView {
         crate::ReadView::of_snapshot(self.clone())
@@ -127,6 +168,38 @@ impl Snapshot {
     /// `OutOfMemory` if memory or mappings run out for a snapshot of a whole column, which harms neither the data nor
     /// other snapshots. `UndefinedTable` if the table is of another database.
     pub fn read_block(&self, table: &Table, number: BlockNumber, columns: &[usize]) -> Result<BlockImage> {
+        self.read_block_for(table, number, columns, ReadFor::Query)
+    }
+
+    /// Lends or copies columns for queries to come, where the snapshot keeps what is read of it: of a block, or whole
+    /// columns where those are snapshotted. Elsewhere there is nothing to do.
+    ///
+    /// # Errors
+    /// Those of [`read_block`](Self::read_block).
+    pub fn read_ahead(&self, table: &Table, block: Option<BlockNumber>, columns: &[usize]) -> Result<()> {
+        table.check_is_of(self.0.origin.database)?;
+        match (self.0.strategy, block, Storage::of(table).segments()) {
+            (SnapshotStrategy::InPlace, Some(number), _)
+            | (SnapshotStrategy::Columns, Some(number), None)
+                if number.0 < table.block_count() =>
+            {
+                self.read_block_for(table, number, columns, ReadFor::Later).map(drop)
+            }
+            (SnapshotStrategy::Columns, None, Some(segments)) => {
+                let read = |&column| self.column(table, segments, column, ReadFor::Later).map(drop);
+                columns.iter().try_for_each(read)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn read_block_for(
+        &self,
+        table: &Table,
+        number: BlockNumber,
+        columns: &[usize],
+        read_for: ReadFor,
+    ) -> Result<BlockImage> {
         table.check_is_of(self.0.origin.database)?;
         let (block, at) = (Storage::of(table).block(number), self.0.timestamp);
         if self.is_forked() {
@@ -135,7 +208,7 @@ impl Snapshot {
         let pin = crossbeam_epoch::pin();
         let (rows, columns) = match self.0.strategy {
             SnapshotStrategy::InPlace | SnapshotStrategy::Forked => {
-                return Ok(self.read_in_place(table, number, columns, &pin));
+                return Ok(self.read_in_place(table, number, columns, read_for, &pin));
             }
             SnapshotStrategy::Versions(tight) => scan_versions(block, columns, at, tight, &pin),
             SnapshotStrategy::Newest => scan_newest(block, columns, at, &pin),
@@ -144,7 +217,7 @@ impl Snapshot {
                     drop(pin);
                     return self.read_columns(table, segments, number, columns);
                 }
-                None => return Ok(self.read_in_place(table, number, columns, &pin)),
+                None => return Ok(self.read_in_place(table, number, columns, read_for, &pin)),
             },
         };
         Ok(BlockImage { rows: rows.count, selection: rows.selection, columns })
@@ -159,7 +232,8 @@ impl Snapshot {
         table.check_is_of(self.0.origin.database)?;
         match (self.0.strategy, Storage::of(table).segments()) {
             (SnapshotStrategy::Columns, Some(segments)) => {
-                columns.iter().try_for_each(|&column| self.column(table, segments, column).map(drop))
+                let read = |&column| self.column(table, segments, column, ReadFor::Query).map(drop);
+                columns.iter().try_for_each(read)
             }
             _ => Ok(()),
         }
@@ -173,22 +247,38 @@ impl Snapshot {
     pub fn check(&self) -> Result<()> {
         let Some(places) = self.0.columns.get() else { return Ok(()) };
         let places: Vec<_> = places.lock().values().cloned().collect();
-        places.iter().filter_map(|place| place.lock().clone()).try_for_each(|column| column.check())
+        places.iter().filter_map(|place| place.lock().clone()).try_for_each(|kept| kept.snapshot.check())
     }
 
-    fn column(&self, table: &Table, segments: &Segments, column: usize) -> Result<Arc<ColumnSnapshot>> {
+    fn column(
+        &self,
+        table: &Table,
+        segments: &Segments,
+        column: usize,
+        read_for: ReadFor,
+    ) -> Result<Arc<ColumnSnapshot>> {
+        let at = (table.id(), None);
         let places = self.0.columns.get_or_init(Mutex::default);
         let place = places.lock().entry((table.id(), column)).or_default().clone();
         let mut place = place.lock();
-        if let Some(made) = &*place {
-            return Ok(made.clone());
+        if let Some(made) = &mut *place {
+            if let (ReadFor::Query, true, Some(work)) = (read_for, made.is_ahead, &self.0.work) {
+                made.is_ahead = false;
+                work.note_ahead_read(at, &[column]);
+            }
+            return Ok(made.snapshot.clone());
         }
         let limit = self.0.origin.memory_limit;
         limit.check(Claim::Large, 0)?;
         let _ceiling = limit.put_up(Claim::Large);
+        let begun = self.0.work.as_ref().map(|work| (work, Instant::now()));
         let made = ColumnSnapshot::of(table, segments, column, self.0.timestamp, &self.0.counters);
         let made = made.map_err(|error| limit.explain(error))?;
-        *place = Some(made.clone());
+        if let Some((work, begun)) = begun {
+            let copies = CopyCount { count: 1, bytes: 0, time: begun.elapsed() };
+            work.note_copies(at, &[column], copies, read_for);
+        }
+        *place = Some(KeptColumn { snapshot: made.clone(), is_ahead: read_for == ReadFor::Later });
         Ok(made)
     }
 
@@ -201,7 +291,8 @@ impl Snapshot {
         columns: &[usize],
     ) -> Result<BlockImage> {
         let snapshots: Vec<_> =
-            columns.iter().map(|&column| self.column(table, segments, column)).collect::<Result<_>>()?;
+            (columns.iter().map(|&column| self.column(table, segments, column, ReadFor::Query)))
+                .collect::<Result<_>>()?;
         let ExistingRows { count, selection } = self.rows(table, number);
         let empty = |&column: &usize| {
             ColumnCopy::empty(table.layout(column), table.is_nullable(column), 0).finish(Vec::new())
@@ -253,18 +344,28 @@ impl Snapshot {
         table: &Table,
         number: BlockNumber,
         columns: &[usize],
+        read_for: ReadFor,
         pin: &Guard,
     ) -> BlockImage {
         // The shard stays locked: another query of this snapshot that wants the same block waits for this one's
         // work instead of doing it again.
         let mut shard = self.shard(number).lock();
-        let block = Storage::of(table).block(number);
         let mut kept = shard.remove(&(table.id(), number)).unwrap_or_default();
         let missing: Vec<usize> =
             columns.iter().copied().filter(|&column| kept.column(column).is_none()).collect();
         let before = kept.columns.len();
+        if let (ReadFor::Query, false, Some(work)) = (read_for, kept.ahead.is_empty(), &self.0.work) {
+            let read = |column: &usize| columns.contains(column);
+            work.note_ahead_read(
+                (table.id(), Some(number)),
+                &kept.ahead.extract_if(.., |column| read(column)).collect::<Vec<_>>(),
+            );
+        }
         if !missing.is_empty() || kept.rows.is_none() {
-            self.complete(block, &mut kept, missing, pin);
+            if read_for == ReadFor::Later {
+                kept.ahead.extend(&missing);
+            }
+            self.complete((table, number), &mut kept, missing, read_for, pin);
         }
         let rows = kept.rows.clone().expect("completed");
         let image = |&column: &usize| kept.column(column).expect("completed").clone();
@@ -277,20 +378,32 @@ impl Snapshot {
         if self.0.kept_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > KEPT_BYTES_MAX {
             self.0.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
             kept.columns.truncate(before);
+            let KeptBlock { columns, ahead, .. } = &mut kept;
+            ahead.retain(|column| columns.iter().any(|(kept, _)| kept == column));
         }
         shard.insert((table.id(), number), kept);
         image
     }
 
     /// Adds columns, and which rows exist: lends what can be lent and copies the rest.
-    fn complete(&self, block: &RowBlock, kept: &mut KeptBlock, missing: Vec<usize>, pin: &Guard) {
-        let at = self.0.timestamp;
+    fn complete(
+        &self,
+        (table, number): (&Table, BlockNumber),
+        kept: &mut KeptBlock,
+        missing: Vec<usize>,
+        read_for: ReadFor,
+        pin: &Guard,
+    ) {
+        let (block, at) = (Storage::of(table).block(number), self.0.timestamp);
         let (lendable, mut others): (Vec<usize>, Vec<usize>) =
             missing.into_iter().partition(|&column| is_lendable(block, column, at));
         if !lendable.is_empty() {
             match lend(block, &lendable, at, pin) {
                 Some(images) => {
                     self.0.counters.columns_lent.fetch_add(images.len() as u64, Ordering::Relaxed);
+                    if let Some(work) = &self.0.work {
+                        work.note_lent(images.len(), read_for);
+                    }
                     kept.columns.extend(lendable.into_iter().zip(images));
                 }
                 None => others.extend(lendable),
@@ -309,7 +422,13 @@ impl Snapshot {
         if others.is_empty() && kept.rows.is_some() {
             return;
         }
+        let begun = self.0.work.as_ref().map(|work| (work, Instant::now()));
         let (rows, images) = copy_block(block, kept.rows.as_ref(), &others, at, pin);
+        if let Some((work, begun)) = begun {
+            let bytes = images.iter().map(|image| image.copied_bytes() as u64).sum();
+            let copies = CopyCount { count: images.len() as u64, bytes, time: begun.elapsed() };
+            work.note_copies((table.id(), Some(number)), &others, copies, read_for);
+        }
         self.0.counters.columns_materialized.fetch_add(images.len() as u64, Ordering::Relaxed);
         let made: Vec<(usize, ColumnImage)> = others.into_iter().zip(images).collect();
         if !is_full {

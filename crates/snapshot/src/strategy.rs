@@ -20,6 +20,13 @@ pub enum SnapshotStrategy {
     Forked,
 }
 
+impl SnapshotStrategy {
+    /// Whether queries that share a snapshot share what was lent or copied for one of them.
+    pub fn keeps_copies(self) -> bool {
+        matches!(self, SnapshotStrategy::InPlace | SnapshotStrategy::Columns)
+    }
+}
+
 /// Where a scan over versions may go in tight loops without checking headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TightLoops {

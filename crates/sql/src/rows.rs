@@ -331,6 +331,11 @@ impl ResultRows {
         }
     }
 
+    /// Whether they are those of a query, and of nothing that writes.
+    pub(crate) fn are_of_query(&self) -> bool {
+        self.tag.is_none()
+    }
+
     /// The command tag once all `rows` rows were read.
     pub fn tag(&self, rows: usize) -> String {
         self.tag.clone().unwrap_or_else(|| format!("{} {rows}", self.verb))

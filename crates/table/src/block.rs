@@ -33,6 +33,7 @@ mod loaded;
 mod restore;
 
 pub use ahead::begin_pending;
+pub use install::take_pre_image_bytes;
 
 use crate::array::{ColumnArray, RawCell};
 use crate::bitmap::Bitmap;

@@ -48,7 +48,7 @@ pub use ankerdb_sync::pending::PendingCommit;
 pub use area::Area;
 pub use array::{ColumnArray, RawCell, inline_view, outline_view};
 pub use bitmap::{BITMAP_WORDS, Bitmap, ones_of};
-pub use block::{ReadAt, RowBlock, begin_pending};
+pub use block::{ReadAt, RowBlock, begin_pending, take_pre_image_bytes};
 pub use block_image::{ChangeBytes, ImageColumn, ImageOfBlock};
 pub use cell::{Cell, CellLayout, OwnedCell};
 pub use change::RowChange;

@@ -45,6 +45,7 @@ use ankerdb_sync::patience::Patience;
 use ankerdb_sync::row_set::RowKey;
 use ankerdb_table::{
     Admission, Entries, Gate, Index, IndexLife, OwnedRow, ReadAt, RowChange, Storage, Table,
+    take_pre_image_bytes,
 };
 use crossbeam_epoch::Guard;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -128,12 +129,15 @@ impl Transaction {
         let worker = self.worker.clone();
         self.manager.begin_commit(&worker);
         let committing = Committing(worker.clone());
-        let has_writes = self.has_writes();
+        let (has_writes, history) = (self.has_writes(), self.writes.history_bytes());
         let outcome = self.commit_writes(change, decided);
         let relieved = self.tables_to_relieve();
         match &outcome {
             Ok(_) if !has_writes => {}
-            Ok(_) => worker.count_commit(),
+            Ok(_) => {
+                worker.count_commit();
+                worker.count_history(history + take_pre_image_bytes());
+            }
             Err(_) => worker.count_abort(),
         }
         self.end();

@@ -299,6 +299,16 @@ impl TransactionManager {
         self.snapshot_by(self.strategy_at(isolation))
     }
 
+    /// How snapshots are read.
+    pub fn strategy(&self) -> SnapshotStrategy {
+        self.versioning.strategy
+    }
+
+    /// A [snapshot](Self::snapshot) whose readers' work is counted.
+    pub fn watched_snapshot(&self) -> Snapshot {
+        self.snapshot().watched()
+    }
+
     fn snapshot_by(&self, strategy: SnapshotStrategy) -> Snapshot {
         let slot = self.readers.register();
         let timestamp = slot.enter(|| self.watermark());
@@ -310,7 +320,7 @@ impl TransactionManager {
     }
 
     /// How queries at this level read. A level that promises consistency gets it in every configuration.
-    pub(crate) fn strategy_at(&self, isolation: Isolation) -> SnapshotStrategy {
+    pub fn strategy_at(&self, isolation: Isolation) -> SnapshotStrategy {
         match self.versioning.strategy {
             SnapshotStrategy::Newest if isolation != Isolation::ReadUncommitted => {
                 SnapshotStrategy::Versions(TightLoops::default())
@@ -379,6 +389,13 @@ impl TransactionManager {
     /// each.
     pub fn row_holders(&self) -> Vec<(Owner, u32)> {
         self.locks.holders()
+    }
+
+    /// About the bytes of all states that commits have replaced so far, and of arrays that they have copied because readers had them
+    /// on loan: a snapshot keeps at most what has come since it was taken. Strings do not count. Looks at a counter of each
+    /// session.
+    pub fn history_bytes(&self) -> u64 {
+        self.workers.history_bytes()
     }
 
     /// Commits and aborts so far.

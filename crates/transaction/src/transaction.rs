@@ -63,6 +63,8 @@ pub struct Transaction {
     pub(crate) interrupt: Interrupt,
     pub(crate) lock_timeout: Option<Duration>,
     pub(crate) stale: Stale,
+    /// The snapshot that it reads, if queries share what is lent and copied for that.
+    pub(crate) shared: Option<Snapshot>,
     /// Whether commits wait until they are on disk.
     pub(crate) waits_for_log: bool,
     /// The number by which it closes the gates of tables that it redefines.
@@ -175,6 +177,7 @@ impl Transaction {
             interrupt,
             lock_timeout: None,
             stale: Stale::default(),
+            shared: None,
             waits_for_log: true,
             closer: None,
             buffers: CommitBuffers::default(),
@@ -242,6 +245,7 @@ impl Transaction {
         self.release_locks();
         self.tables.end(self.is_interactive());
         self.announced.leave();
+        self.shared = None;
         self.kind = TransactionKind::Over;
     }
 
@@ -402,9 +406,25 @@ impl Transaction {
         Ok(())
     }
 
+    /// Like [`begin_at`](Self::begin_at); its queries share what is lent and copied for this snapshot.
+    ///
+    /// # Errors
+    /// Those of [`begin_at`](Self::begin_at).
+    pub fn begin_sharing(&mut self, snapshot: &Snapshot) -> Result<()> {
+        self.begin_at(snapshot)?;
+        // Another one may be read in a way that this transaction's level forbids.
+        self.shared = snapshot.keeps_copies().then(|| snapshot.clone());
+        Ok(())
+    }
+
     /// What this transaction reads now, without its own writes. Keeps that readable for as long as it lives, even after the
     /// transaction.
     pub fn snapshot(&self) -> Snapshot {
+        if let Some(shared) = &self.shared
+            && shared.timestamp() == self.start
+        {
+            return shared.clone();
+        }
         let manager = &self.manager;
         let (strategy, counters) = (manager.strategy_at(self.isolation), manager.snapshot_counters().clone());
         let slot = self.announced.slot().clone();

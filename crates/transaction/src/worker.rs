@@ -18,6 +18,8 @@ struct WorkerState {
     committing: UnderWay,
     commits: AtomicU64,
     aborts: AtomicU64,
+    /// About the bytes of the states that commits have replaced, and of arrays on loan that they have copied.
+    replaced: AtomicU64,
 }
 
 impl Worker {
@@ -36,6 +38,11 @@ impl Worker {
 
     pub(crate) fn count_commit(&self) {
         self.0.commits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what a commit has left of older states.
+    pub(crate) fn count_history(&self, bytes: u64) {
+        self.0.replaced.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn count_abort(&self) {
@@ -76,6 +83,11 @@ impl Workers {
         // A worker that is made later is made behind this mutex, and so sees what the caller has published.
         let all = self.0.lock().all.clone();
         all.iter().for_each(|worker| worker.0.committing.wait_for_present());
+    }
+
+    /// About the bytes of all states and arrays that commits have replaced so far, whether they are still kept or not.
+    pub(crate) fn history_bytes(&self) -> u64 {
+        self.0.lock().all.iter().map(|worker| worker.0.replaced.load(Ordering::Relaxed)).sum()
     }
 
     /// Commits and aborts of all so far.

@@ -101,6 +101,9 @@ pub(crate) const ROWS_KEPT: usize = 1 << 12;
 /// Bytes of string for which memory is kept from one transaction to the next.
 const BYTES_KEPT: usize = 1 << 20;
 
+/// What a version takes without its cells.
+const VERSION_BYTES: usize = 32;
+
 /// Words of the filter over written rows.
 const FILTER_WORDS: usize = 8;
 /// Committed rows written beyond which the filter is useless, and a set of them takes its place.
@@ -223,6 +226,17 @@ impl WriteSet {
     /// Bytes of strings.
     pub(crate) fn string_bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// About what the states take that the writes replace: a version for each row that is updated or deleted, with a word for each
+    /// cell that is updated. Strings do not count.
+    pub(crate) fn history_bytes(&self) -> u64 {
+        let version = |write: &Write| match write.kind {
+            WriteKind::Update => VERSION_BYTES + write.count * size_of::<u64>(),
+            WriteKind::Delete => VERSION_BYTES,
+            WriteKind::Insert | WriteKind::Nothing => 0,
+        };
+        self.writes.iter().map(version).sum::<usize>() as u64
     }
 
     /// Bytes of the set's buffers.

@@ -56,6 +56,10 @@ pub(crate) struct ServeOptions {
     /// machine's
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<String>,
+    /// Memory that a snapshot may keep of the past while queries with ankerdb.max_staleness share it, such as 512MB. By default an
+    /// eighth of the memory limit
+    #[arg(long, value_name = "SIZE")]
+    history_limit: Option<String>,
     /// Folder that the database is kept in; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "ankerdb-data", conflicts_with = "in_memory")]
     data_dir: PathBuf,
@@ -77,7 +81,10 @@ impl ServeOptions {
     fn database(&self) -> Result<ankerdb_engine::Options> {
         let mut options = ankerdb_engine::Options::from(self.engine.engine);
         if let Some(size) = &self.memory_limit {
-            options.memory_limit = Some(parse_bytes("memory_limit", size)?);
+            options.set_memory_limit(parse_bytes("memory_limit", size)?);
+        }
+        if let Some(size) = &self.history_limit {
+            options.history_limit = Some(parse_bytes("history_limit", size)?);
         }
         Ok(options)
     }

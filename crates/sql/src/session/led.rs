@@ -32,6 +32,8 @@ impl SqlSession {
         self.runner.interrupt().check()?;
         let limit = self.settings.limits.statement;
         self.deadline = limit.map(|limit| self.runner.engine.deadlines().set(limit, self.cancel_handle()));
+        // Its transaction commits elsewhere.
+        self.seen.note_action();
         let outcome = self.begin_as_of(prepared).and_then(|begun| {
             let (kept, mut own) = begun.unzip();
             let transaction = own.as_mut().unwrap_or(transaction);

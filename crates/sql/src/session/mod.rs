@@ -24,6 +24,7 @@ mod path;
 mod recent;
 mod savepoint;
 pub(crate) mod setting;
+mod staleness;
 mod table_lock;
 mod temporary;
 mod time;
@@ -61,6 +62,7 @@ use cursor::Cursors;
 use functions::Functions;
 use named::NamedStatements;
 use setting::Settings;
+use staleness::Seen;
 use std::sync::Arc;
 use std::time::Duration;
 use transaction::{Block, ends_block};
@@ -108,6 +110,8 @@ pub struct SqlSession {
     notices: Vec<Notice>,
     /// Whether there may be temporary relations of the session.
     has_temporary: bool,
+    /// What its queries have to see where they may be late.
+    seen: Seen,
 }
 
 impl SqlEngine {
@@ -157,6 +161,7 @@ impl SqlSession {
             has_set: true,
             notices: Vec::new(),
             has_temporary: false,
+            seen: Seen::default(),
         }
     }
 
@@ -279,7 +284,9 @@ impl SqlSession {
         self.recent.enter(self.runner.catalog_version());
         self.publisher.begin(prepared.text());
         let due = self.runner.interrupt().check();
+        let was_read_only = self.block.is_open() && self.block.is_read_only(&self.settings);
         let outcome = due.and_then(|()| run(self));
+        self.seen.note(&outcome, was_read_only);
         let outcome = outcome.map_err(|error| match error.state() {
             SqlState::UndefinedParameter => prepared.located(error),
             _ => self.explain_label(error),
@@ -557,17 +564,18 @@ impl SqlSession {
             transaction.begin_statement();
             note_reads(plan, transaction)?;
             let view = transaction.read_view();
+            self.seen.note_shown(&view);
             self.check_current(plan, version, &view)?;
             let after = self.runner.after(plan, now);
             Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
         } else if self.runner.is_measured() {
             // In this process, as a copy of it would keep its figures to itself.
-            let view = self.fresh_view()?;
+            let view = self.view_of_now(plan)?;
             self.check_current(plan, version, &view)?;
             let after = self.runner.after(plan, now);
             Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
         } else {
-            let view = self.fresh_view()?;
+            let view = self.view_of_now(plan)?;
             self.check_current(plan, version, &view)?;
             let after = self.runner.after(plan, now);
             self.runner.engine.olap().run_outside_of_blocks(plan, parameters, view, after, cancel)
@@ -587,9 +595,19 @@ impl SqlSession {
         Ok(ResultRows::ready(rows.columns().into(), whole, None))
     }
 
-    /// What is committed now, and on disk: the client may not know of what a crash could still undo.
-    fn fresh_view(&mut self) -> Result<ReadView> {
-        let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
+    /// What is committed now, or was a moment ago where the session's queries may be late; and on disk: the client may not know of
+    /// what a crash could still undo.
+    fn view_of_now(&mut self, plan: &OlapPlan) -> Result<ReadView> {
+        let isolation = self.settings.default_isolation;
+        // The system catalog is always that of now.
+        let view = match self.settings.limits.staleness.filter(|_| !plan.reads_system()) {
+            None => self.session.snapshot_at(isolation),
+            Some(staleness) => self.snapshot_within(isolation, staleness),
+        };
+        let view = view.read_view();
+        if !plan.tables().is_empty() {
+            self.seen.note_shown(&view);
+        }
         if self.settings.waits_for_log {
             self.runner.engine.database().wait_until_durable(view.timestamp())?;
         }

@@ -1,6 +1,6 @@
 //! Settings: SET, SHOW, RESET.
 //!
-//! Six change what happens: the default isolation, the default of read-only, `search_path`, and three limits of time ([`Limits`]). The
+//! Seven change what happens: the default isolation, the default of read-only, `search_path`, and four limits of time ([`Limits`]). The
 //! others are those that drivers set when they connect; they are kept and shown, and values for which this server would
 //! have to behave differently are refused.
 
@@ -20,11 +20,15 @@ use std::time::Duration;
 /// Where names without a schema are looked for.
 const DEFAULT_PATH: &str = "\"$user\", public";
 
+/// How late queries may be.
+const MAX_STALENESS: &str = "ankerdb.max_staleness";
+
 /// What programs of former times turn off; it is not listed, as in PostgreSQL.
 const WITH_OIDS: &str = "default_with_oids";
 
 /// Names and defaults of settings that have a value for each session.
 const KEPT: &[(&str, &str)] = &[
+    (MAX_STALENESS, "0"),
     (QUERY_COMPILER, "on"),
     ("application_name", ""),
     ("bytea_output", "hex"),
@@ -101,6 +105,8 @@ pub(super) struct Limits {
     pub lock: Option<Duration>,
     /// Waiting for the client's next message while a transaction is open.
     pub idle_in_transaction: Option<Duration>,
+    /// How old a snapshot may be that analytical queries share (`ankerdb.max_staleness`); `None`: each has its own.
+    pub staleness: Option<Duration>,
 }
 
 impl Limits {
@@ -110,6 +116,7 @@ impl Limits {
             "statement_timeout" => Some(&mut self.statement),
             "lock_timeout" => Some(&mut self.lock),
             "idle_in_transaction_session_timeout" => Some(&mut self.idle_in_transaction),
+            MAX_STALENESS => Some(&mut self.staleness),
             _ => None,
         }
     }

@@ -7,6 +7,7 @@
 use super::autocommit::Tries;
 use super::lasting::SettingChanges;
 use super::savepoint::Savepoints;
+use super::setting::Settings;
 use super::{Runner, SqlSession};
 pub(super) use crate::activity::now;
 use crate::kept_snapshots::KeptSnapshot;
@@ -74,6 +75,11 @@ impl Block {
 
     pub(super) fn modes(&self) -> Modes {
         self.modes
+    }
+
+    /// Whether the transaction cannot write.
+    pub(super) fn is_read_only(&self, settings: &Settings) -> bool {
+        self.modes.read_only.unwrap_or(settings.default_read_only)
     }
 
     /// Whether the transaction could still read another snapshot than that of its begin.
@@ -281,7 +287,7 @@ impl SqlSession {
 
     /// 25006 in a read-only transaction.
     pub(crate) fn check_writable(&self, command: &str) -> Result<()> {
-        if !self.block.modes.read_only.unwrap_or(self.settings.default_read_only) {
+        if !self.block.is_read_only(&self.settings) {
             return Ok(());
         }
         let message = format!("cannot execute {command} in a read-only transaction");
@@ -322,7 +328,8 @@ impl SqlSession {
     pub(super) fn block_transaction(&mut self) -> &mut Transaction {
         if self.block.transaction.is_none() {
             let isolation = self.block.modes.isolation.unwrap_or(self.settings.default_isolation);
-            self.block.transaction = Some(self.begin_engine(isolation));
+            let sharing = self.begin_sharing(isolation);
+            self.block.transaction = Some(sharing.unwrap_or_else(|| self.begin_engine(isolation)));
             // Which the default has no say in any more.
             self.block.modes.isolation = Some(isolation);
         }

@@ -32,6 +32,24 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: views::process_memory,
     },
     Definition {
+        name: "ankerdb_shared_snapshots",
+        oid: 15805,
+        is_view: true,
+        columns: "visible_timestamp int8, creation_time timestamptz, reason text, queries int8, oldest_use interval, \
+         columns_lent int8, columns_copied int8, copied_bytes int8, copy_time interval, columns_ahead int8, \
+         ahead_time interval, ahead_read int8, history_bytes int8, is_current bool",
+        rows: views::shared_snapshots,
+    },
+    Definition {
+        name: "ankerdb_snapshot_manager",
+        oid: 15806,
+        is_view: true,
+        columns: "is_sharing bool, queries_shared int8, snapshots_taken int8, queries_compared int8, \
+         queries_unshared int8, copy_time_shared interval, copy_time_alone interval, made_ahead int8, \
+         pauses_ahead int8, ended_by_history int8, history_limit int8",
+        rows: views::snapshot_manager,
+    },
+    Definition {
         name: "ankerdb_snapshots",
         oid: 15804,
         is_view: true,

@@ -4,8 +4,8 @@ use super::classes::size;
 use super::constraints::index_definition;
 use super::objects::OWNER;
 use super::{Datum, NULL, Rows, SystemCatalog, relations, row};
-use ankerdb_engine::{Database, View};
-use std::time::Duration;
+use ankerdb_engine::{Database, SharedSnapshot, View};
+use std::time::{Duration, UNIX_EPOCH};
 
 pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
     let own = catalog.tables.iter().filter(|table| table.materialized.is_none()).map(|table| {
@@ -155,23 +155,57 @@ pub(super) fn process_memory(catalog: &SystemCatalog) -> Rows {
     vec![vec![wide(table_bytes), wide(used), known(resident), known(limit)]]
 }
 
+/// The snapshots that queries with `ankerdb.max_staleness` shared, the newest last.
+pub(super) fn shared_snapshots(catalog: &SystemCatalog) -> Rows {
+    let shown = |snapshot: SharedSnapshot| {
+        let taken = snapshot.taken_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut row = row![
+            snapshot.timestamp.0 as i64,
+            Datum::Moment(i64::try_from(taken.as_micros()).unwrap_or(i64::MAX)),
+            snapshot.because.name()
+        ];
+        row.extend([count(snapshot.queries), span(snapshot.oldest_use), count(snapshot.lent)]);
+        row.extend([count(snapshot.copied.count), count(snapshot.copied.bytes), span(snapshot.copied.time)]);
+        row.extend([count(snapshot.ahead.count), span(snapshot.ahead.time), count(snapshot.ahead_read)]);
+        row.extend([count(snapshot.history_bytes), snapshot.is_current.into()]);
+        row
+    };
+    catalog.live.database.snapshot_report().snapshots.into_iter().map(shown).collect()
+}
+
+/// What the snapshot manager has decided, and by which measurements.
+pub(super) fn snapshot_manager(catalog: &SystemCatalog) -> Rows {
+    let report = catalog.live.database.snapshot_report();
+    let decisions = report.decisions;
+    let mut row = row![report.shares];
+    row.extend([decisions.shared, decisions.taken, decisions.probes, decisions.unshared].map(count));
+    row.extend([report.copying_shared, report.copying_alone].map(|time| time.map_or(NULL, span)));
+    row.extend([decisions.made_ahead, decisions.ahead_paused, decisions.history_full].map(count));
+    row.push(report.history_limit.map_or(NULL, wide));
+    vec![row]
+}
+
+fn count(number: u64) -> Datum {
+    Datum::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn span(time: Duration) -> Datum {
+    Datum::Span(i64::try_from(time.as_micros()).unwrap_or(i64::MAX))
+}
+
 /// How the database is kept, and what it took to open it; no row for one that is kept in no folder.
 pub(super) fn durability(catalog: &SystemCatalog) -> Rows {
     let database = &catalog.live.database;
     let Some(state) = database.durability_state() else { return Vec::new() };
-    let (number, span) = (
-        |number: u64| Datum::Integer(i64::try_from(number).unwrap_or(i64::MAX)),
-        |time: Duration| Datum::Span(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)),
-    );
     let recovery = &state.recovery;
     let mut row = row![recovery.folder.display().to_string()];
-    row.extend([state.incarnation, state.visible.0, state.durable.0, state.log_bytes].map(number));
-    row.extend([recovery.records, recovery.bytes].map(number));
+    row.extend([state.incarnation, state.visible.0, state.durable.0, state.log_bytes].map(count));
+    row.extend([recovery.records, recovery.bytes].map(count));
     row.push(span(recovery.duration));
     match database.last_checkpoint() {
         None => row.extend([NULL, NULL, NULL, NULL]),
         Some(made) => {
-            row.extend([made.number, made.timestamp.0, made.bytes_written].map(number));
+            row.extend([made.number, made.timestamp.0, made.bytes_written].map(count));
             row.push(span(made.duration));
         }
     }

@@ -13,6 +13,7 @@ mod prepared;
 mod reads;
 mod repeated;
 mod schemas;
+mod staleness;
 mod temporary;
 mod time_travel;
 mod transactions;

@@ -18,6 +18,18 @@ use ankerdb_sync::lending::Writing;
 use crossbeam_epoch::Guard;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+thread_local! {
+    /// Bytes of arrays that this thread has copied because they were lent, and not told yet.
+    static PRE_IMAGE_BYTES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Bytes of arrays that this thread has copied since the last call, because readers had them on loan: their memory stays with
+/// those.
+#[inline]
+pub fn take_pre_image_bytes() -> u64 {
+    PRE_IMAGE_BYTES.take()
+}
+
 impl RowBlock {
     /// Writes what can be written of a new row before it has a timestamp, in a slot that the caller owns and in which
     /// no reader sees a row: cells that one store writes, and the bytes of long strings, whose views are added to
@@ -154,7 +166,10 @@ impl RowBlock {
         column: usize,
         pin: &Guard,
     ) -> &'w ColumnArray {
-        let copy = |array: &ColumnArray| array.duplicate(self.may_leave_heaps());
+        let copy = |array: &ColumnArray| {
+            PRE_IMAGE_BYTES.set(PRE_IMAGE_BYTES.get() + array.values().bytes() as u64);
+            array.duplicate(self.may_leave_heaps())
+        };
         writing.column(column, copy, |retired| {
             // SAFETY: the array is no longer reachable; those pinned now may still read it.
             unsafe { pin.defer_unchecked(move || drop(retired)) }
