@@ -69,16 +69,18 @@ impl SqlSession {
         self.session.snapshot_within(isolation, staleness, self.seen.timestamp)
     }
 
-    /// The transaction of a block that cannot write and may be late; `None` for any other.
+    /// The transaction of a block that cannot write and may be late; `None` for any other, and behind a savepoint, which may bring
+    /// back that the block can write. It stays one that cannot.
     pub(super) fn begin_sharing(&mut self, isolation: Isolation) -> Option<Transaction> {
         let staleness = self.settings.limits.staleness?;
         let reads_one = matches!(isolation, Isolation::RepeatableRead | Isolation::Serializable);
-        if !reads_one || !self.block.is_read_only(&self.settings) {
+        if !reads_one || !self.block.is_read_only(&self.settings) || !self.block.can_import() {
             return None;
         }
         let snapshot = self.snapshot_within(isolation, staleness);
         let mut transaction = self.session.begin_sharing(&snapshot).ok()?;
         self.limits().set_on(&mut transaction);
+        self.block.shares = true;
         Some(transaction)
     }
 }

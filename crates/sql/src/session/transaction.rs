@@ -43,6 +43,8 @@ pub(super) struct Block {
     /// Whether it was begun for the parts of one statement.
     ends_with_statement: bool,
     began: Option<i64>,
+    /// Whether its transaction shares a snapshot: what that has read is not validated, so it must not write, whatever is set later.
+    pub(super) shares: bool,
     /// The transaction's number, once it was asked for.
     pub(super) number: Option<u64>,
     /// What the statement that runs is read as of, in a transaction that is not the session's own.
@@ -79,7 +81,7 @@ impl Block {
 
     /// Whether the transaction cannot write.
     pub(super) fn is_read_only(&self, settings: &Settings) -> bool {
-        self.modes.read_only.unwrap_or(settings.default_read_only)
+        self.shares || self.modes.read_only.unwrap_or(settings.default_read_only)
     }
 
     /// Whether the transaction could still read another snapshot than that of its begin.

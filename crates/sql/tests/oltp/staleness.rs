@@ -119,6 +119,27 @@ fn blocks_that_cannot_write_read_a_shared_snapshot_as_a_whole() {
 }
 
 #[test]
+fn a_block_that_has_read_a_shared_snapshot_never_writes() {
+    let mut client = bank(Configuration::default());
+    let mut writer = client.other();
+    client.check(&[(TOTAL, "9000,9000")]);
+    writer.setup(&["UPDATE account SET balance = 2 WHERE id = 1"]);
+    let update = "UPDATE account SET balance = 3 WHERE id = 2";
+    // Whatever is set, or taken back, behind its first query.
+    client.check(&[("SET default_transaction_read_only = on", "SET"), ("BEGIN", "BEGIN")]);
+    client.check(&[(TOTAL, "9000,9000"), ("SET default_transaction_read_only = off", "SET")]);
+    client.check(&[(update, "!25006"), ("ROLLBACK", "ROLLBACK")]);
+    client.setup(&["SET default_transaction_read_only = off"]);
+    let mut client = late(&client);
+    client.check(&[("BEGIN READ ONLY", "BEGIN"), ("SAVEPOINT s", "SAVEPOINT"), ("SELECT 1", "1")]);
+    client.check(&[("ROLLBACK TO s", "ROLLBACK"), ("ROLLBACK", "ROLLBACK")]);
+    // Behind a savepoint from which it could write it shares none, and writes by what is committed now.
+    client.check(&[("BEGIN", "BEGIN"), ("SAVEPOINT s", "SAVEPOINT"), ("SET TRANSACTION READ ONLY", "SET")]);
+    client.check(&[(TOTAL, "9001,9000"), ("ROLLBACK TO s", "ROLLBACK"), (update, "UPDATE 1")]);
+    client.check(&[("COMMIT", "COMMIT"), (TOTAL, "9003,9000")]);
+}
+
+#[test]
 fn definitions_are_those_of_now() {
     let mut client = bank(Configuration::default());
     client.check(&[(TOTAL, "9000,9000")]);
