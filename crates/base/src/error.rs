@@ -248,6 +248,8 @@ sql_states! {
     GroupingError = "42803",
     /// A window is made of another one that it cannot be made of.
     WindowingError = "42P20",
+    /// A query of WITH RECURSIVE reads its own rows where it must not.
+    InvalidRecursion = "42P19",
     /// A type of a parameter cannot be told.
     IndeterminateDatatype = "42P18",
     /// A setting cannot be changed while the server runs.

@@ -229,6 +229,23 @@ fn what_queries_copied_for_two_snapshots_is_made_ready_for_the_next() {
 }
 
 #[test]
+fn nothing_is_made_ready_of_what_other_definitions_had() {
+    in_each_that_shares(|database| {
+        let table = filled(database);
+        (0..2).for_each(|_| assert!(renewed(database, &table, 2) > 0));
+        // Columns may have other numbers from here on.
+        items(database, "others");
+        let made_ahead = || database.snapshot_report().decisions.made_ahead;
+        for turn in 0..2 {
+            assert!(renewed(database, &table, 2) > 0);
+            assert_eq!(made_ahead(), 0, "turn {turn}");
+        }
+        assert!(renewed(database, &table, 2) > 0);
+        assert_eq!(made_ahead(), 1, "places of these definitions have repeated");
+    });
+}
+
+#[test]
 fn nothing_is_made_ready_for_a_while_if_nobody_reads_it() {
     let database = Database::new();
     let table = filled(&database);

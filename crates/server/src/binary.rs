@@ -54,6 +54,14 @@ pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMu
                 out.put_u8(JSONB_VERSION);
                 out.put_slice(text.as_bytes());
             }
+            // One byte, which is written as three octal digits where it is no letter; none is zero.
+            DataType::System(SystemType::Char) => match text.as_bytes() {
+                [] => out.put_u8(0),
+                [b'\\', digits @ ..] if digits.len() == 3 => {
+                    out.put_u8(digits.iter().fold(0, |byte, digit| byte << 3 | (digit & 7)));
+                }
+                letter => out.put_slice(letter),
+            },
             _ => encode_text(text, data_type, out),
         },
         ValueRef::Date(days) if is_infinite_date(days) => out.put_i32(days),

@@ -264,7 +264,6 @@ pub(crate) fn greet(
         ("server_version", SERVER_VERSION),
         ("server_encoding", "UTF8"),
         ("client_encoding", "UTF8"),
-        ("IntervalStyle", "postgres"),
         ("integer_datetimes", "on"),
         ("standard_conforming_strings", "on"),
         ("in_hot_standby", "off"),

@@ -558,5 +558,7 @@ fn fields(severity: &str, error: &Error) -> Vec<(u8, String)> {
     let named =
         [(b'W', error.context()), (b't', error.table()), (b'c', error.column()), (b'n', error.constraint())];
     fields.extend(named.into_iter().filter_map(|(field, name)| Some((field, name?.to_owned()))));
+    // A NUL ends a field.
+    fields.iter_mut().for_each(|(_, text)| text.retain(|letter| letter != '\0'));
     fields
 }

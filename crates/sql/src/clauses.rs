@@ -2,8 +2,8 @@
 //!
 //! In MERGE, `DO NOTHING` becomes an assignment to a column, and `INSERT DEFAULT VALUES` the insertion into one; OVERRIDING
 //! becomes a column of the list of INSERT, and so does a target of ON CONFLICT with expressions or a condition. Their names no client can write, and the planner knows them by these. `FOR NO KEY
-//! UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do, as there are no weaker locks here. There is no inheritance
-//! that `ONLY` could leave out, and all tables are logged alike, so that `UNLOGGED` says nothing. RESET takes one word, so `RESET TIME ZONE` becomes `RESET "timezone"`.
+//! UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do, as there are no weaker locks here. All tables
+//! are logged alike, so that `UNLOGGED` says nothing. RESET takes one word, so `RESET TIME ZONE` becomes `RESET "timezone"`.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
@@ -27,7 +27,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
         (0..tokens.len()).filter(|&at| !matches!(tokens[at].token, Token::Whitespace(_))).collect();
     let words: Vec<String> = significant.iter().map(|&at| word_of(&tokens[at])).collect();
     if !words.iter().any(|word| {
-        matches!(word.as_str(), "merge" | "overriding" | "key" | "only" | "conflict" | "unlogged" | "reset")
+        matches!(word.as_str(), "merge" | "overriding" | "key" | "conflict" | "unlogged" | "reset")
     }) {
         return;
     }
@@ -55,10 +55,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             replaced.push((at + 1, at + 2, Vec::new()));
         } else if starts(at, &["for", "key", "share"]) {
             replaced.push((at + 1, at + 1, Vec::new()));
-        } else if starts(at, &["update", "only"]) || starts(at, &["delete", "from", "only"]) {
-            let only = at + if words[at] == "update" { 1 } else { 2 };
-            replaced.push((only, only, Vec::new()));
-        } else if at == 0 && starts(at, &["create", "unlogged", "table"]) {
+        } else if at == 0 && starts(at, &["create", "unlogged", "table"]) && !starts(3, &["pg_temp"]) {
             replaced.push((1, 1, Vec::new()));
         } else if at == 0 && starts(at, &["reset", "time", "zone"]) {
             replaced.push((1, 2, vec![name("timezone")]));

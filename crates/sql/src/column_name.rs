@@ -26,6 +26,7 @@ fn figured(expression: &Expr) -> Option<Name> {
     match expression {
         Expr::Identifier(name) => strong(&folded(name)),
         Expr::CompoundIdentifier(parts) => strong(&folded(parts.last()?)),
+        Expr::QualifiedWildcard(name, _) => strong(&last_part(name)?),
         Expr::Nested(inner) => figured(inner),
         Expr::Collate { expr, .. } => figured(expr),
         Expr::Function(function) => strong(respelled(function).unwrap_or(&last_part(&function.name)?)),

@@ -2,6 +2,7 @@
 //!
 //! The parser of SQL knows few of their forms, so they are read here, token by token; what is SQL inside of them it parses.
 
+use crate::absent::Absent;
 use crate::syntax_error::{near, syntax_error};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr};
@@ -57,6 +58,28 @@ pub(crate) enum Command {
         tag: &'static str,
         tables: Vec<(ast::ObjectName, Vec<ast::Ident>)>,
     },
+    Reindex(Reindexed),
+    /// CLUSTER: the table and the index, or no table for all that there are.
+    Cluster(Option<(ast::ObjectName, ast::Ident)>),
+    /// About a kind of things that there never is.
+    Absent(Absent),
+}
+
+/// What REINDEX names.
+pub(crate) struct Reindexed {
+    pub what: ReindexedKind,
+    pub name: ast::ObjectName,
+    pub concurrently: bool,
+}
+
+/// What indexes REINDEX is about: one, or those of a table, a schema or the database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ReindexedKind {
+    Index,
+    Table,
+    Schema,
+    Database,
+    System,
 }
 
 /// DECLARE name CURSOR FOR query.
@@ -135,6 +158,9 @@ impl Command {
             Command::CreateSnapshot(_) => "CREATE SNAPSHOT",
             Command::DropSnapshot { .. } => "DROP SNAPSHOT",
             Command::PrepareTransaction => "PREPARE TRANSACTION",
+            Command::Reindex(_) => "REINDEX",
+            Command::Cluster(_) => "CLUSTER",
+            Command::Absent(absent) => absent.tag(),
             Command::SetConstraints { .. } => "SET CONSTRAINTS",
             Command::Close(None) => "CLOSE CURSOR ALL",
             Command::Close(Some(_)) => "CLOSE CURSOR",
@@ -145,7 +171,7 @@ impl Command {
 impl Command {
     /// Whether it is about what the session has to itself, and not about the database.
     pub(crate) fn is_of_session(&self) -> bool {
-        !matches!(self, Command::CreateSnapshot(_) | Command::DropSnapshot { .. })
+        !matches!(self, Command::CreateSnapshot(_) | Command::DropSnapshot { .. } | Command::Absent(_))
     }
 
     /// Whether it contains a statement that is planned.
@@ -170,6 +196,8 @@ pub(crate) enum CommandKind {
     Vacuum,
     Analyze,
     Checkpoint,
+    Reindex,
+    Cluster,
     CreateSnapshot,
     DropSnapshot,
     SetConstraints,
@@ -204,6 +232,8 @@ pub(crate) fn kind(tokens: &[TokenWithSpan]) -> Option<CommandKind> {
         "vacuum" => CommandKind::Vacuum,
         "analyze" | "analyse" => CommandKind::Analyze,
         "checkpoint" => CommandKind::Checkpoint,
+        "reindex" => CommandKind::Reindex,
+        "cluster" => CommandKind::Cluster,
         "create" if word() == "snapshot" => CommandKind::CreateSnapshot,
         "drop" if word() == "snapshot" => CommandKind::DropSnapshot,
         "set" if word() == "constraints" => CommandKind::SetConstraints,
@@ -233,6 +263,8 @@ pub(crate) fn read(kind: CommandKind, parser: &mut Parser<'_>) -> Result<Command
         CommandKind::Analyze => reader.maintain("ANALYZE", &["verbose"]),
         CommandKind::SetConstraints => reader.set_constraints(),
         CommandKind::Checkpoint => Ok(Command::Maintain { tag: "CHECKPOINT", tables: Vec::new() }),
+        CommandKind::Reindex => reader.reindex(),
+        CommandKind::Cluster => reader.cluster(),
         CommandKind::CreateSnapshot => {
             reader.expect("snapshot")?;
             reader.name().map(Command::CreateSnapshot)
@@ -474,18 +506,13 @@ impl Reader<'_, '_> {
 
     /// VACUUM and ANALYZE, with options as words or in parentheses.
     fn maintain(&mut self, tag: &'static str, words: &[&str]) -> Result<Command> {
-        if self.parser.consume_token(&Token::LParen) {
-            let options = self.parser.parse_comma_separated(Self::option).map_err(syntax_error)?;
-            self.parser.expect_token(&Token::RParen).map_err(syntax_error)?;
-            if let Some(unknown) = options.iter().find(|option| !OPTIONS.contains(&option.as_str())) {
-                let message = format!("unrecognized {tag} option \"{unknown}\"");
-                return Err(Error::new(SqlState::SyntaxError, message));
+        let known = if tag == "VACUUM" { OPTIONS } else { &["verbose", "skip_locked"] };
+        let options = match self.options(tag, known)? {
+            Some(options) => options,
+            None => {
+                words.iter().filter(|word| self.word(word)).map(|word| MaintainOption::on(word)).collect()
             }
-        } else {
-            for word in words {
-                self.word(word);
-            }
-        }
+        };
         let mut tables = Vec::new();
         while self.parser.peek_token().token != Token::EOF {
             let name = self.parser.parse_object_name(false).map_err(syntax_error)?;
@@ -500,16 +527,70 @@ impl Reader<'_, '_> {
                 break;
             }
         }
+        if tag == "VACUUM" {
+            check_vacuum(&options, tables.iter().any(|(_, columns)| !columns.is_empty()))?;
+        }
         Ok(Command::Maintain { tag, tables })
     }
 
-    /// An option with its value, if it has one; its name.
-    fn option(parser: &mut Parser<'_>) -> std::result::Result<String, ParserError> {
-        let name = parser.parse_identifier()?;
-        if !matches!(parser.peek_token().token, Token::Comma | Token::RParen) {
-            parser.next_token();
+    /// Options in parentheses, which must be of these; `None` if there are no parentheses.
+    fn options(&mut self, tag: &str, known: &[&str]) -> Result<Option<Vec<MaintainOption>>> {
+        if !self.parser.consume_token(&Token::LParen) {
+            return Ok(None);
         }
-        Ok(crate::name::folded(&name))
+        let options = self.parser.parse_comma_separated(Self::option).map_err(syntax_error)?;
+        self.parser.expect_token(&Token::RParen).map_err(syntax_error)?;
+        if let Some(unknown) = options.iter().find(|option| !known.contains(&option.name.as_str())) {
+            let message = format!("unrecognized {tag} option \"{}\"", unknown.name);
+            return Err(Error::new(SqlState::SyntaxError, message));
+        }
+        Ok(Some(options))
+    }
+
+    fn reindex(&mut self) -> Result<Command> {
+        let options = self.options("REINDEX", &["verbose", "concurrently"])?.unwrap_or_default();
+        let kinds = [
+            ("index", ReindexedKind::Index),
+            ("table", ReindexedKind::Table),
+            ("schema", ReindexedKind::Schema),
+            ("database", ReindexedKind::Database),
+            ("system", ReindexedKind::System),
+        ];
+        let Some((_, what)) = kinds.into_iter().find(|(word, _)| self.word(word)) else {
+            return Err(self.unexpected());
+        };
+        let concurrently = self.word("concurrently") || is_on(&options, "concurrently")?.unwrap_or(false);
+        let name = self.parser.parse_object_name(false).map_err(syntax_error)?;
+        Ok(Command::Reindex(Reindexed { what, name, concurrently }))
+    }
+
+    /// CLUSTER, by the newer or the older order of its words.
+    fn cluster(&mut self) -> Result<Command> {
+        if self.options("CLUSTER", &["verbose"])?.is_none() {
+            self.word("verbose");
+        }
+        if self.parser.peek_token().token == Token::EOF {
+            return Ok(Command::Cluster(None));
+        }
+        let first = self.parser.parse_object_name(false).map_err(syntax_error)?;
+        if self.word("using") {
+            let index = self.parser.parse_identifier().map_err(syntax_error)?;
+            return Ok(Command::Cluster(Some((first, index))));
+        }
+        if self.word("on") {
+            let table = self.parser.parse_object_name(false).map_err(syntax_error)?;
+            let index = ast::Ident::with_quote('"', crate::name::simple_name(&first)?);
+            return Ok(Command::Cluster(Some((table, index))));
+        }
+        Err(crate::name::not_supported("CLUSTER of a table without USING"))
+    }
+
+    /// An option with its value, if it has one.
+    fn option(parser: &mut Parser<'_>) -> std::result::Result<MaintainOption, ParserError> {
+        let name = crate::name::folded(&parser.parse_identifier()?);
+        let has_value = !matches!(parser.peek_token().token, Token::Comma | Token::RParen);
+        let value = has_value.then(|| parser.next_token().token.to_string().to_lowercase());
+        Ok(MaintainOption { name, value })
     }
 
     /// An integer with its sign.
@@ -566,12 +647,67 @@ impl Reader<'_, '_> {
     fn expect(&mut self, word: &str) -> Result<()> {
         match self.word(word) {
             true => Ok(()),
-            false => match self.parser.peek_token().token {
-                Token::EOF => Err(Error::new(SqlState::SyntaxError, "syntax error at end of input")),
-                other => Err(near(&other.to_string())),
-            },
+            false => Err(self.unexpected()),
         }
     }
+
+    /// The error for the next token.
+    fn unexpected(&mut self) -> Error {
+        match self.parser.peek_token().token {
+            Token::EOF => Error::new(SqlState::SyntaxError, "syntax error at end of input"),
+            other => near(&other.to_string()),
+        }
+    }
+}
+
+/// An option of VACUUM and its like.
+struct MaintainOption {
+    name: String,
+    value: Option<String>,
+}
+
+impl MaintainOption {
+    fn on(name: &str) -> MaintainOption {
+        MaintainOption { name: name.to_owned(), value: None }
+    }
+}
+
+/// What is said of an option that is on or off, if anything is. 42601 for another value.
+fn is_on(options: &[MaintainOption], name: &str) -> Result<Option<bool>> {
+    let Some(option) = options.iter().rev().find(|option| option.name == name) else { return Ok(None) };
+    match option.value.as_deref().map(|value| value.trim_matches('\'')) {
+        None | Some("true" | "on" | "1") => Ok(Some(true)),
+        Some("false" | "off" | "0") => Ok(Some(false)),
+        Some(_) => Err(Error::new(SqlState::SyntaxError, format!("{name} requires a Boolean value"))),
+    }
+}
+
+/// Options of VACUUM that do not go together.
+fn check_vacuum(options: &[MaintainOption], has_columns: bool) -> Result<()> {
+    let is_on = |name| is_on(options, name);
+    let is_full = is_on("full")? == Some(true);
+    let parallel = options.iter().find(|option| option.name == "parallel");
+    let workers = parallel.map(|option| option.value.as_deref().map(str::parse::<u32>));
+    let wrong = match workers {
+        Some(None) => Some("parallel option requires a value between 0 and 1024"),
+        Some(Some(Ok(0..=1024))) | None => None,
+        Some(Some(_)) => Some("parallel workers for vacuum must be between 0 and 1024"),
+    };
+    if let Some(message) = wrong {
+        return Err(Error::new(SqlState::SyntaxError, message));
+    }
+    let message = if is_full && matches!(workers, Some(Some(Ok(1..)))) {
+        "VACUUM FULL cannot be performed in parallel"
+    } else if is_full && is_on("disable_page_skipping")? == Some(true) {
+        "VACUUM option DISABLE_PAGE_SKIPPING cannot be used with FULL"
+    } else if has_columns && is_on("analyze")? != Some(true) {
+        "ANALYZE option must be specified when a column list is provided"
+    } else if is_full && is_on("process_toast")? == Some(false) {
+        "PROCESS_TOAST required with VACUUM FULL"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(SqlState::FeatureNotSupported, message))
 }
 
 fn forward(count: i64) -> Motion {

@@ -4,14 +4,25 @@ use datafusion::sql::sqlparser::ast::{Expr, TypedString};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::any::TypeId;
 
 /// In the library's dialect `a IS DISTINCT FROM b AND c` is `a IS DISTINCT FROM (b AND c)`, `ON` an alias in `SELECT 1 ON CONFLICT`
 /// and `FOR` in `SELECT 1 FOR UPDATE`, `top` none in `SELECT 1 top`, and `:=` an operator where it names an argument; it has no
 /// `BETWEEN SYMMETRIC`, and no constants of types whose names it does not know.
-#[derive(Debug)]
-pub(crate) struct Postgres;
+#[derive(Debug, Default)]
+pub(crate) struct Postgres {
+    /// Whether `a JOIN b JOIN c ON 1 ON 2` is `a JOIN (b JOIN c ON 1) ON 2`.
+    nests_joins: bool,
+}
+
+impl Postgres {
+    /// The dialect for a statement of these tokens. Of `a NATURAL JOIN b JOIN c ON 1` the library would nest the second join as well.
+    pub(crate) fn of(tokens: &[TokenWithSpan]) -> Postgres {
+        let is_natural = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::NATURAL);
+        Postgres { nests_joins: !tokens.iter().any(is_natural) }
+    }
+}
 
 const STOCK: PostgreSqlDialect = PostgreSqlDialect {};
 
@@ -91,6 +102,10 @@ impl Dialect for Postgres {
 
     fn supports_named_fn_args_with_assignment_operator(&self) -> bool {
         true
+    }
+
+    fn supports_left_associative_joins_without_parens(&self) -> bool {
+        !self.nests_joins
     }
 
     fn is_column_alias(&self, keyword: &Keyword, _: &mut Parser) -> bool {

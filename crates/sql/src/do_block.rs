@@ -109,8 +109,9 @@ impl Handler {
 /// # Errors
 /// `SyntaxError`, `FeatureNotSupported`, `UndefinedObject` for conditions that there are not, `ProgramLimitExceeded`.
 pub(crate) fn read(text: &str) -> Result<Block> {
-    let tokens =
-        Tokenizer::new(&Postgres, text).tokenize_with_location().map_err(|error| malformed(error.message))?;
+    let tokens = Tokenizer::new(&Postgres::default(), text)
+        .tokenize_with_location()
+        .map_err(|error| malformed(error.message))?;
     let is_significant = |token: &TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
     let tokens: Vec<TokenWithSpan> = tokens.into_iter().filter(is_significant).collect();
     let mut reader = Reader { text, tokens, at: 0, depth: 0 };

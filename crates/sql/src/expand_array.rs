@@ -132,7 +132,7 @@ fn read(list: &Expr, field: &str) -> Option<Expr> {
         "n" => format!("generate_subscripts({list}, 1){}", place(list)?),
         _ => return None,
     };
-    Parser::new(&Postgres).try_with_sql(&text).ok()?.parse_expr().ok()
+    Parser::new(&Postgres::default()).try_with_sql(&text).ok()?.parse_expr().ok()
 }
 
 #[cfg(test)]

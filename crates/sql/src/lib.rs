@@ -17,6 +17,8 @@
 //! Nothing here knows the wire protocol, and only this crate knows DataFusion and Arrow.
 #![deny(unsafe_code)]
 
+mod absent;
+mod absent_clauses;
 mod activity;
 mod advisory;
 mod aggregates;
@@ -29,6 +31,7 @@ mod columns;
 mod command;
 mod commenting;
 mod compiler_mode;
+mod continued_texts;
 mod copy;
 mod cursor;
 mod deadline;
@@ -55,6 +58,7 @@ mod named_arguments;
 mod naming;
 mod null_keys;
 mod olap;
+mod only;
 mod parse;
 mod plain_query;
 mod plan;
@@ -75,6 +79,7 @@ mod signs;
 mod size;
 mod syntax_error;
 mod system;
+mod table_actions;
 mod table_locks;
 mod updatable;
 mod user_types;
@@ -83,6 +88,7 @@ mod view_options;
 mod view_text;
 mod visit;
 mod window_frames;
+mod worded_calls;
 mod words;
 mod written_forms;
 

@@ -5,6 +5,8 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
 /// The column of every table that says which one a row is of.
 pub(crate) const TABLE_NUMBER: &str = "tableoid";
+/// Names that columns of tables cannot have, as PostgreSQL has columns of these in every table.
+const SYSTEM_COLUMNS: &[&str] = &[TABLE_NUMBER, "ctid", "xmin", "xmax", "cmin", "cmax"];
 /// The one database.
 pub(crate) const DATABASE: &str = "ankerdb";
 /// The one role, which owns everything.
@@ -143,6 +145,15 @@ pub(crate) fn dotted(name: &ObjectName) -> String {
 /// 42P01
 pub(crate) fn undefined_table(name: &str) -> Error {
     Error::new(SqlState::UndefinedTable, format!("relation {} does not exist", quoted(name)))
+}
+
+/// 42701 for the name of a column that PostgreSQL has in every table.
+pub(crate) fn check_column_name(name: &str) -> Result<()> {
+    if !SYSTEM_COLUMNS.contains(&name) {
+        return Ok(());
+    }
+    let message = format!("column name {} conflicts with a system column name", quoted(name));
+    Err(Error::new(SqlState::DuplicateColumn, message))
 }
 
 /// 42703

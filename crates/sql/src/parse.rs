@@ -109,8 +109,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
         return Err(Error::new(SqlState::CharacterNotInRepertoire, message));
     }
-    let dialect = Postgres;
-    let tokens_of_text = Tokenizer::new(&dialect, sql)
+    let tokens_of_text = Tokenizer::new(&Postgres::default(), sql)
         .tokenize_with_location()
         .map_err(|error| unfinished_token(&error.message, sql, error.location))?;
     check_numbers(sql, &tokens_of_text)?;
@@ -142,17 +141,11 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
             ParameterNames::Refused => Vec::new(),
         };
         let text = &sql[start..end];
-        let kind = command::kind(&tokens);
-        let mut parser =
-            Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-        let parsed = parse_one(&mut parser, kind).map_err(|error| {
-            placed(
-                error,
-                &parser,
-                sql,
-                tokens_of_text.get(read - 1).filter(|token| token.token == Token::SemiColon),
-            )
-        })?;
+        let semicolon = tokens_of_text.get(read - 1).filter(|token| token.token == Token::SemiColon);
+        let parsed = match crate::absent::read(&tokens) {
+            Some(absent) => Parsed::Command(Command::Absent(absent)),
+            None => parsed(tokens, sql, semicolon)?,
+        };
         let (ast, command) = match parsed {
             Parsed::Sql(mut ast) => {
                 if text.contains(expand_array::FUNCTION) {
@@ -173,6 +166,11 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
 /// Writes a statement in the ways that the parser knows.
 fn write_known_forms(tokens: &mut Vec<TokenWithSpan>) {
     crate::signs::split(tokens);
+    crate::only::rewrite(tokens);
+    crate::continued_texts::rewrite(tokens);
+    crate::worded_calls::rewrite(tokens);
+    crate::absent_clauses::rewrite(tokens);
+    crate::table_actions::rewrite(tokens);
     crate::altered_sequence::rewrite(tokens);
     crate::sequence_options::rewrite(tokens);
     crate::clauses::rewrite(tokens);
@@ -243,6 +241,15 @@ fn placed(error: Error, parser: &Parser<'_>, sql: &str, semicolon: Option<&Token
     let told = |token: &&&TokenWithSpan| error.message() == near(&token.token.to_string()).message();
     let Some(location) = tokens.iter().find(told).map(|token| token.span.start) else { return error };
     error.with_position(offset(sql, location) + 1)
+}
+
+/// Parses the tokens of one statement.
+fn parsed(tokens: Vec<TokenWithSpan>, sql: &str, semicolon: Option<&TokenWithSpan>) -> Result<Parsed> {
+    let kind = command::kind(&tokens);
+    let dialect = Postgres::of(&tokens);
+    let mut parser =
+        Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
+    parse_one(&mut parser, kind).map_err(|error| placed(error, &parser, sql, semicolon))
 }
 
 fn parse_one(parser: &mut Parser<'_>, kind: Option<command::CommandKind>) -> Result<Parsed> {

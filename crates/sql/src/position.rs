@@ -25,7 +25,7 @@ pub(crate) fn located(error: Error, sql: &str, before: usize) -> Error {
 /// The characters before what the error is about.
 fn find(error: &Error, sql: &str) -> Option<usize> {
     let wanted = Wanted::of(error)?;
-    let tokens = Tokenizer::new(&Postgres, sql).tokenize_with_location().ok()?;
+    let tokens = Tokenizer::new(&Postgres::default(), sql).tokenize_with_location().ok()?;
     let tokens: Vec<&TokenWithSpan> =
         tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)).collect();
     let mut places = (0..tokens.len()).filter(|at| wanted.is_at(&tokens, *at));

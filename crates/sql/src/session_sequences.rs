@@ -1,6 +1,6 @@
 //! What a session knows of sequences: the numbers that it has got.
 
-use crate::execute::schema::check_schema;
+use crate::execute::schema::{check_schema, is_temporary};
 use crate::expression::{Sequences, SessionCalls, SessionFunction};
 use crate::name::sequence_name;
 use crate::system::PG_CATALOG;
@@ -9,6 +9,7 @@ use ankerdb_engine::{
 };
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A session's way to the sequences of its database.
@@ -20,6 +21,8 @@ pub(crate) struct SessionSequences {
     path: Mutex<Arc<SearchPath>>,
     used: Mutex<Used>,
     calls: Arc<dyn SessionCalls>,
+    /// Whether the transaction must not change what others see.
+    is_read_only: AtomicBool,
 }
 
 #[derive(Default)]
@@ -33,7 +36,7 @@ struct Used {
 impl SessionSequences {
     pub(crate) fn new(database: Database, calls: Arc<dyn SessionCalls>) -> SessionSequences {
         let (catalog, path, used) = (Mutex::default(), Mutex::default(), Mutex::default());
-        SessionSequences { database, catalog, path, used, calls }
+        SessionSequences { database, catalog, path, used, calls, is_read_only: AtomicBool::new(false) }
     }
 
     /// From now on sequences are those of this catalog; `None` is that of all.
@@ -44,6 +47,23 @@ impl SessionSequences {
     /// From now on names without a schema are looked for along this path.
     pub(crate) fn look_along(&self, path: Arc<SearchPath>) {
         *self.path.lock() = path;
+    }
+
+    /// Whether sequences that do not go with the session may not be changed from now on.
+    pub(crate) fn keep_unchanged(&self, is_read_only: bool) {
+        self.is_read_only.store(is_read_only, Ordering::Relaxed);
+    }
+
+    /// 25006 in a transaction that only reads, but for temporary sequences.
+    fn check_changeable(&self, sequence: &Sequence, function: &str) -> Result<()> {
+        if !self.is_read_only.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if is_temporary(&self.catalog(), &sequence.full_name()) {
+            return Ok(());
+        }
+        let message = format!("cannot execute {function}() in a read-only transaction");
+        Err(Error::new(SqlState::ReadOnlySqlTransaction, message))
     }
 
     fn catalog(&self) -> Arc<Catalog> {
@@ -93,6 +113,7 @@ impl Sequences for SessionSequences {
 
     fn next(&self, name: &str) -> Result<i64> {
         let sequence = self.named(name)?;
+        self.check_changeable(&sequence, "nextval")?;
         let number = sequence.next()?;
         self.note(&sequence, number, true);
         Ok(number)
@@ -125,6 +146,7 @@ impl Sequences for SessionSequences {
 
     fn set(&self, name: &str, value: i64, is_used: bool) -> Result<i64> {
         let sequence = self.named(name)?;
+        self.check_changeable(&sequence, "setval")?;
         sequence.set(value, is_used)?;
         if is_used {
             self.note(&sequence, value, false);

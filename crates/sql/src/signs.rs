@@ -18,7 +18,7 @@ pub(crate) fn split(tokens: &mut Vec<TokenWithSpan>) {
             "" => &symbol[..1],
             operator => operator,
         };
-        let read = Tokenizer::new(&Postgres, operator).tokenize();
+        let read = Tokenizer::new(&Postgres::default(), operator).tokenize();
         match read.as_deref() {
             Ok([read])
                 if operator != symbol

@@ -292,6 +292,17 @@ impl WrittenView {
         unreachable!("the last view is over a table")
     }
 
+    /// A column with a default that can be written nowhere, and its view: no row can be inserted then.
+    pub(crate) fn lost_default(&self) -> Option<(&str, &str)> {
+        (0..self.levels.len()).find_map(|level| {
+            let below = WrittenView { levels: self.levels[level..].to_vec() };
+            let view = &self.levels[level].view;
+            let mut given = view.columns.iter().enumerate().filter(|(_, column)| column.default.is_some());
+            let (_, column) = given.find(|(at, _)| below.column(*at).is_err())?;
+            Some((column.name.as_str(), view.name.as_str()))
+        })
+    }
+
     /// The default that the views give a column of the table, and the schema of the view that does: that of the outermost counts.
     pub(crate) fn default(
         &self,

@@ -94,26 +94,6 @@ pub(crate) fn keep_columns<T: VisitMut>(part: &mut T, view: &View, catalog: &Cat
     let _ = walk_mut(part, &mut Columns { reads, schema_of: |id| catalog.schema_name(id) });
 }
 
-/// The text of a view's query for readers, with other names for its relations; columns that have other names now than the view has
-/// for them are shown with both.
-///
-/// # Errors
-/// `SyntaxError` if it is no query.
-pub(crate) fn shown_query<'a>(
-    view: &View,
-    schema_of: impl Fn(SchemaId) -> &'a str,
-    new_name: impl FnMut(&str, &str) -> Option<NewName>,
-) -> Result<String> {
-    let is_renamed = |read: &&ReadRelation| read.columns.iter().any(|column| column.name != column.called);
-    let reads: Vec<&ReadRelation> = view.reads.iter().filter(is_renamed).collect();
-    if reads.is_empty() {
-        return with_names(&view.query, new_name);
-    }
-    let mut query = parsed(&view.query)?;
-    let _ = walk_mut(&mut query, &mut Columns { reads, schema_of });
-    with_names(&query.to_string(), new_name)
-}
-
 /// The text of a view's query without a column of a relation that is about to go, in the lists of names that it gives to the columns of
 /// that relation.
 ///

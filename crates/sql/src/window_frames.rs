@@ -46,18 +46,22 @@ pub(crate) fn write_exclusions(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Writes constants with casts before the words of bounds in parentheses: the parser takes the constant for an interval.
+/// Writes constants with casts, and numbers in quotes, before the words of bounds in parentheses: the parser takes the constant for an
+/// interval.
 pub(crate) fn enclose_casts(tokens: &mut Vec<TokenWithSpan>) {
-    if !tokens.iter().any(|token| token.token == Token::DoubleColon) {
+    let ends_bound = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if matches!(word.keyword, Keyword::PRECEDING | Keyword::FOLLOWING));
+    if !tokens.iter().any(ends_bound) {
         return;
     }
     let significant = places(tokens);
     let mut enclosed: Vec<(usize, usize)> = Vec::new();
     for place in 1..significant.len().saturating_sub(1) {
-        let is_cast = matches!(tokens[significant[place]].token, Token::SingleQuotedString(_))
-            && tokens[significant[place + 1]].token == Token::DoubleColon;
+        let Token::SingleQuotedString(text) = &tokens[significant[place]].token else { continue };
+        let behind = &tokens[significant[place + 1]];
+        let is_operand =
+            behind.token == Token::DoubleColon || ends_bound(behind) && text.trim().parse::<f64>().is_ok();
         let before = word(tokens, &significant, place - 1);
-        if !is_cast || !matches!(before.as_str(), "range" | "between" | "and") {
+        if !is_operand || !matches!(before.as_str(), "range" | "between" | "and") {
             continue;
         }
         let ends = |at: &usize| matches!(tokens[significant[*at]].token, Token::LParen | Token::RParen);

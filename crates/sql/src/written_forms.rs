@@ -19,6 +19,10 @@
 //! | `a::int ARRAY` | `a::int[]` |
 //! | `interval(3) '1 s'` | `CAST('1 s' AS interval(3))` |
 //! | `(a).b`, `(a).*` | `a.b`, `a.*` |
+//! | `SELECT a.*::text` | `SELECT (a.*)::text` |
+//! | `MERGE INTO a USING b JOIN c ON d ON e` | `MERGE INTO a USING (b JOIN c ON d) ON e` |
+//! | `WHERE CURRENT OF c` | `WHERE "WHERE CURRENT OF"()` |
+//! | `FETCH FIRST 1 ROW ONLY OFFSET 2` | `OFFSET 2 FETCH FIRST 1 ROW ONLY` |
 
 use crate::expression::library;
 use crate::forms::DISTINCT;
@@ -26,7 +30,9 @@ use crate::name::folded;
 use crate::plain_query::plain_select;
 use crate::rewrite::TIES;
 use crate::words::{places, word};
-use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, Statement,
+};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
@@ -47,6 +53,116 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     write_counts(tokens);
     name_intervals(tokens);
     write_fields(tokens);
+    enclose_rows(tokens);
+    enclose_sources(tokens);
+    swap_limits(tokens);
+    name_positions(tokens);
+}
+
+/// The name of the call that stands for a place of a cursor.
+pub(crate) const CURRENT_OF: &str = "WHERE CURRENT OF";
+
+/// `WHERE CURRENT OF c` as a call, which is refused by its name.
+fn name_positions(tokens: &mut [TokenWithSpan]) {
+    let significant = places(tokens);
+    let is = |place: usize, wanted: &str| word(tokens, &significant, place) == wanted;
+    let found = (0..significant.len())
+        .find(|&place| is(place, "where") && is(place + 1, "current") && is(place + 2, "of"));
+    let Some(place) = found.filter(|place| place + 3 < significant.len()) else { return };
+    let call = Word { value: CURRENT_OF.to_owned(), quote_style: Some('"'), keyword: Keyword::NoKeyword };
+    tokens[significant[place + 1]].token = Token::Word(call);
+    tokens[significant[place + 2]].token = Token::LParen;
+    tokens[significant[place + 3]].token = Token::RParen;
+}
+
+/// A join that a MERGE reads, in parentheses: the last ON is that of the MERGE.
+fn enclose_sources(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = places(tokens);
+    let outer = outer_words(tokens, &significant);
+    let find = |wanted: &str, from: usize| {
+        outer.iter().find(|(place, word)| *place >= from && word == wanted).map(|(place, _)| *place)
+    };
+    let merge = find("merge", 0).filter(|merge| word(tokens, &significant, merge + 1) == "into");
+    let Some(using) = merge.and_then(|merge| find("using", merge)) else { return };
+    let when = find("when", using).unwrap_or(significant.len());
+    let source = || outer.iter().filter(|(place, _)| (using..when).contains(place));
+    let last = source().rev().find(|(_, word)| word == "on").map(|(place, _)| *place);
+    let (Some(last), true) = (last, source().any(|(_, word)| word == "join")) else { return };
+    let (first, last) = (significant[using] + 1, significant[last]);
+    let span = tokens[first].span;
+    tokens.insert(last, TokenWithSpan { token: Token::RParen, span });
+    tokens.insert(first, TokenWithSpan { token: Token::LParen, span });
+}
+
+/// The words outside of parentheses, with their places.
+fn outer_words(tokens: &[TokenWithSpan], significant: &[usize]) -> Vec<(usize, String)> {
+    let (mut depth, mut words) = (0_usize, Vec::new());
+    for (place, &at) in significant.iter().enumerate() {
+        match tokens[at].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ if depth == 0 => words.push((place, word(tokens, significant, place))),
+            _ => {}
+        }
+    }
+    words
+}
+
+/// `FETCH FIRST n ROWS ONLY OFFSET m`: the parser takes them the other way round.
+fn swap_limits(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = places(tokens);
+    let is = |place: usize, wanted: &[&str]| wanted.contains(&word(tokens, &significant, place).as_str());
+    let moves = (1..significant.len()).filter_map(|offset| {
+        let ends = is(offset - 1, &["only"]) || is(offset - 1, &["ties"]);
+        let fetch = (0..offset).rev().find(|&place| is(place, &["fetch"]))?;
+        let begins = is(offset, &["offset"]) && ends && is(fetch + 1, &["first", "next"]);
+        begins.then(|| (fetch, offset, end_of_offset(tokens, &significant, offset)))
+    });
+    for (fetch, offset, end) in moves.collect::<Vec<_>>().into_iter().rev() {
+        let end = significant[end - 1] + 1;
+        let mut moved: Vec<TokenWithSpan> = tokens.drain(significant[offset]..end).collect();
+        let span = tokens[significant[fetch]].span;
+        moved.push(TokenWithSpan { token: blank(), span });
+        let at = significant[fetch];
+        tokens.splice(at..at, moved);
+    }
+}
+
+/// The place behind an OFFSET.
+fn end_of_offset(tokens: &[TokenWithSpan], significant: &[usize], offset: usize) -> usize {
+    let mut depth = 0_usize;
+    for place in offset + 1..significant.len() {
+        match tokens[significant[place]].token {
+            Token::LParen => depth += 1,
+            Token::RParen if depth == 0 => return place,
+            Token::RParen => depth -= 1,
+            _ if depth == 0 && word(tokens, significant, place) == "for" => return place,
+            _ => {}
+        }
+    }
+    significant.len()
+}
+
+/// A relation's row at the beginning of what is computed of it: the parser would take it for the columns of a list.
+fn enclose_rows(tokens: &mut Vec<TokenWithSpan>) {
+    use Token::{DoubleColon, Eq, Gt, GtEq, Lt, LtEq, Neq};
+    let significant = places(tokens);
+    let token = |place: usize| significant.get(place).map(|&at| &tokens[at].token);
+    let is_row = |place: &usize| {
+        matches!(token(*place), Some(Token::Word(_)))
+            && token(place + 1) == Some(&Token::Period)
+            && token(place + 2) == Some(&Token::Mul)
+            && (matches!(token(place + 3), Some(DoubleColon | Eq | Neq | Lt | LtEq | Gt | GtEq))
+                || word(tokens, &significant, place + 3) == "is")
+            && place.checked_sub(1).is_none_or(|before| token(before) != Some(&Token::Period))
+    };
+    let rows: Vec<usize> = (0..significant.len()).filter(is_row).collect();
+    for place in rows.into_iter().rev() {
+        let (first, last) = (significant[place], significant[place + 2]);
+        let span = tokens[first].span;
+        tokens.insert(last + 1, TokenWithSpan { token: Token::RParen, span });
+        tokens.insert(first, TokenWithSpan { token: Token::LParen, span });
+    }
 }
 
 /// A field of a relation's row.
@@ -457,6 +573,16 @@ fn write_groups(tokens: &mut [TokenWithSpan]) {
             }
         }
         ends.push(end);
+    }
+}
+
+/// The value behind IN that stands in a call, as [`write_members`] writes it; other values as they are.
+pub(crate) fn member(value: &Expr) -> &Expr {
+    let Expr::Function(call) = value else { return value };
+    let FunctionArguments::List(list) = &call.args else { return value };
+    match (call.name.to_string().as_str(), list.args.as_slice()) {
+        ("coalesce", [FunctionArg::Unnamed(FunctionArgExpr::Expr(query @ Expr::Subquery(_)))]) => query,
+        _ => value,
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a session writes dates and timestamps, and in which order it reads the numbers of those that do not tell it themselves:
-//! its `DateStyle`. With its time zone these are its [`Clocks`], which the thread that works for it knows.
+//! its `DateStyle`. With its time zone and [`TextStyle`] these are its [`Clocks`], which the thread that works for it knows.
 
+use crate::text_style::TextStyle;
 use crate::zone::Zone;
 use std::cell::Cell;
 use std::fmt;
@@ -116,13 +117,15 @@ impl fmt::Display for DateStyle {
     }
 }
 
-/// What a session's texts of times go by.
+/// What a session's texts of times, and of some other values, go by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Clocks {
     /// Its time zone.
     pub zone: Zone,
     /// Its style of dates.
     pub style: DateStyle,
+    /// Its style of other values.
+    pub text: TextStyle,
 }
 
 /// Puts those back that a thread had before.
@@ -138,7 +141,7 @@ impl Clocks {
     /// Those of the work that the thread does.
     #[inline]
     pub fn current() -> Clocks {
-        Clocks { zone: Zone::current(), style: DateStyle::current() }
+        Clocks { zone: Zone::current(), style: DateStyle::current(), text: TextStyle::current() }
     }
 
     /// From here on the thread works by them.
@@ -146,6 +149,7 @@ impl Clocks {
     pub fn enter(self) {
         self.zone.enter();
         CURRENT.set(self.style);
+        self.text.enter();
     }
 
     /// Does work by them.

@@ -11,6 +11,7 @@ use crate::digits::push_digits;
 use crate::literal::trim;
 use crate::moment_field::{FieldShape, MomentField, fields};
 use crate::moment_text::{self, Moment, is_day};
+use crate::present::mentions_present;
 use crate::zone::{Zone, push_offset};
 use ankerdb_base::{Error, Result, SqlState};
 
@@ -161,10 +162,13 @@ fn read_moment(text: &str, type_name: &str) -> Result<Moment> {
 
 /// Reads a time of day: `04:05:06.7`, `040506`, with AM or PM, behind a date that is dropped; a zone is checked and dropped.
 pub(crate) fn parse_time_of_day(text: &str) -> Result<i64> {
-    let body = trim(text);
+    let body = without_time_mark(trim(text));
+    if let Some(word) = word_of_time(body, "time")? {
+        return Ok(word.0);
+    }
     let parsed = match parse_clock(body) {
         // Behind a date, which is dropped.
-        Err(Refusal::Malformed) if body.contains([' ', 'T', 't']) => match read_moment(text, "time")? {
+        Err(Refusal::Malformed) if is_behind_date(body) => match read_moment(text, "time")? {
             Moment::Finite { time, .. } => return Ok(time),
             Moment::Infinite { .. } => Err(Refusal::Malformed),
         },
@@ -177,12 +181,15 @@ pub(crate) fn parse_time_of_day(text: &str) -> Result<i64> {
 /// thread's zone on that day, or today.
 pub(crate) fn parse_time_with_zone(text: &str) -> Result<(i64, i64)> {
     const NAME: &str = "time with time zone";
-    let body = trim(text);
+    let body = without_time_mark(trim(text));
+    if let Some((time, east)) = word_of_time(body, NAME)? {
+        return Ok((time, east / MICROSECONDS_PER_SECOND));
+    }
     let (time, east) = match parse_clock_and_zone(body) {
         Ok((time, Some(seconds))) => return Ok((time, seconds)),
         Ok((time, None)) => (time, Zone::current().east_today()?),
         // Behind a date, on which the clocks of a place may stand otherwise.
-        Err(Refusal::Malformed) if body.contains([' ', 'T', 't']) => match read_moment(text, NAME)? {
+        Err(Refusal::Malformed) if is_behind_date(body) => match read_moment(text, NAME)? {
             Moment::Finite { days, time, zone } => {
                 let zone = zone.unwrap_or_else(Zone::current);
                 match microseconds(days, time) {
@@ -197,9 +204,35 @@ pub(crate) fn parse_time_with_zone(text: &str) -> Result<(i64, i64)> {
     Ok((time, east / MICROSECONDS_PER_SECOND))
 }
 
+/// The time of day that is a word, and how far east of Greenwich its clock is.
+fn word_of_time(body: &str, type_name: &str) -> Result<Option<(i64, i64)>> {
+    if body.eq_ignore_ascii_case("allballs") {
+        return Ok(Some((0, 0)));
+    }
+    if !body.eq_ignore_ascii_case("now") {
+        return Ok(None);
+    }
+    let now = moment_text::local_present("now").map_err(|refusal| refusal.error(body, type_name))?;
+    Ok(Some((now.0.rem_euclid(MICROSECONDS_PER_DAY), now.1)))
+}
+
+/// Whether there may be a date before a time; a word for one is none here.
+fn is_behind_date(body: &str) -> bool {
+    body.contains([' ', 'T', 't']) && !mentions_present(body)
+}
+
+/// Without the `T` that ISO 8601 begins a time with.
+fn without_time_mark(body: &str) -> &str {
+    let clock = body.strip_prefix(['T', 't']);
+    clock.filter(|clock| clock.starts_with(|first: char| first.is_ascii_digit())).unwrap_or(body)
+}
+
 fn parse_clock(body: &str) -> Result<i64, Refusal> {
     parse_clock_and_zone(body).map(|(time, _)| time)
 }
+
+/// The letters of the longest abbreviation of a zone.
+const ABBREVIATION_MAX: usize = 6;
 
 /// `HH:MM[:SS[.fraction]]` or `HHMMSS`, `AM` or `PM`, and a zone.
 fn parse_clock_and_zone(body: &str) -> Result<(i64, Option<i64>), Refusal> {
@@ -338,10 +371,15 @@ fn fraction_microseconds(digits: &str) -> Result<i64, Refusal> {
     Ok((fraction * MICROSECONDS_PER_SECOND as f64).round_ties_even() as i64)
 }
 
-/// `Z`, `UTC`, `GMT` or an offset `+hh[[:]mm[:ss]]`, in seconds; nothing is UTC.
+/// An abbreviation or an offset `+hh[[:]mm[:ss]]`, in seconds; nothing is UTC. A place's clocks need a date.
 fn parse_zone(text: &str) -> Result<i64, Refusal> {
     if ["", "z", "utc", "gmt", "zulu"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
         return Ok(0);
+    }
+    if text.bytes().all(|letter| letter.is_ascii_alphabetic()) {
+        let zone = Zone::named(&text.to_ascii_lowercase()).filter(|_| text.len() <= ABBREVIATION_MAX);
+        let east = zone.and_then(|zone| zone.east_today().ok()).ok_or(Refusal::Malformed)?;
+        return Ok(east / MICROSECONDS_PER_SECOND);
     }
     let sign = if text.starts_with('-') { -1 } else { 1 };
     let mut cursor = Cursor { rest: text.strip_prefix(['+', '-']).ok_or(Refusal::Malformed)? };

@@ -1,7 +1,8 @@
 //! Text in columns of limited length.
 
-use crate::{DataType, Value};
+use crate::{DataType, SystemType, Value};
 use ankerdb_base::{Error, Result, SqlState};
+use std::borrow::Cow;
 
 /// Text as a column of this text type stores it. 22001 if it is too long and the excess is not blank.
 pub(crate) fn fit_text(text: &str, data_type: DataType) -> Result<Value> {
@@ -19,15 +20,34 @@ pub(crate) fn fit_text(text: &str, data_type: DataType) -> Result<Value> {
 }
 
 /// Text as a cast to the type cuts it: to its length; `char` loses its trailing blanks as well. Other types cut nothing.
-pub fn cut(text: &str, data_type: DataType) -> &str {
-    match data_type {
+pub fn cut(text: &str, data_type: DataType) -> Cow<'_, str> {
+    Cow::Borrowed(match data_type {
         DataType::Varchar(length) => prefix_of(text, length),
         DataType::Char(length) => prefix_of(text, length).trim_end_matches(' '),
+        DataType::System(SystemType::Char) => return one_byte(text),
         DataType::System(system) => match system.bytes_max() {
             Some(bytes) => &text[..text.floor_char_boundary(bytes)],
             None => text,
         },
         _ => text,
+    })
+}
+
+/// A text as a `"char"`, which has one byte: `\ooo` is one, and one that is no letter by itself is written so. Zero is no text.
+fn one_byte(text: &str) -> Cow<'_, str> {
+    let byte = match text.as_bytes() {
+        [b'\\', digits @ ..]
+            if digits.len() == 3 && digits.iter().all(|digit| (b'0'..=b'7').contains(digit)) =>
+        {
+            digits.iter().fold(0u8, |byte, digit| byte << 3 | (digit - b'0'))
+        }
+        [first, ..] => *first,
+        [] => 0,
+    };
+    match byte {
+        0 => Cow::Borrowed(""),
+        _ if byte.is_ascii() => Cow::Owned(char::from(byte).to_string()),
+        _ => Cow::Owned(format!("\\{byte:03o}")),
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! Output is the shortest decimal that reads back as the same number, laid out as PostgreSQL does: plain digits
 //! for decimal exponents from -4 to 14 (real: to 5), scientific outside of that. The standard library finds the
-//! digits, this file places the point.
+//! digits, this file places the point. With an `extra_float_digits` below one it has the digits that this says.
 //!
 //! As in PostgreSQL, a decimal exactly halfway to the next number is none of them, though it would read back as the same
 //! number: others might break the tie in another way. Of two equally short ones that are equally near, the even one is written.
 
 use crate::literal::{malformed, trim};
+use crate::text_style::TextStyle;
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::{LowerExp, Write};
 use std::str::FromStr;
@@ -39,6 +40,7 @@ fn check(text: &str, value: f64, type_name: &str) -> Result<()> {
 pub(crate) fn format_real(value: f32, out: &mut String) {
     match special(f64::from(value)) {
         Some(name) => out.push_str(name),
+        None if TextStyle::current().float_digits < 1 => limited(f64::from(value), 6, out),
         None => {
             let bits = value.to_bits();
             let number = Binary::of(u64::from(bits & 0x7f_ffff), (bits >> 23 & 0xff) as i32, 23, 150);
@@ -51,12 +53,25 @@ pub(crate) fn format_real(value: f32, out: &mut String) {
 pub(crate) fn format_double(value: f64, out: &mut String) {
     match special(value) {
         Some(name) => out.push_str(name),
+        None if TextStyle::current().float_digits < 1 => limited(value, 15, out),
         None => {
             let bits = value.to_bits();
             let number = Binary::of(bits & ((1 << 52) - 1), (bits >> 52 & 0x7ff) as i32, 52, 1075);
             lay_out(&shortest(&value, &number), 15, out);
         }
     }
+}
+
+/// Appends a number with so many digits, and as many more as the session's style says, which are fewer.
+fn limited(value: f64, digits: i32, out: &mut String) {
+    let digits = (digits + i32::from(TextStyle::current().float_digits)).max(1);
+    let written = format!("{value:.*e}", digits as usize - 1);
+    let (mantissa, exponent) = written.split_once('e').expect("the format has an exponent");
+    let mantissa = match mantissa.contains('.') {
+        true => mantissa.trim_end_matches('0').trim_end_matches('.'),
+        false => mantissa,
+    };
+    lay_out(&format!("{mantissa}e{exponent}"), digits, out);
 }
 
 /// A positive number `mantissa * 2^exponent`.

@@ -198,7 +198,8 @@ pub fn age(later: i64, earlier: i64) -> Result<Interval> {
 mod tests {
     use super::*;
     use crate::datetime::{format_timestamp, parse_timestamp};
-    use crate::interval_text::{format_interval, parse_interval};
+    use crate::interval_output::format_interval;
+    use crate::interval_text::parse_interval;
     use crate::precision::IntervalFields;
 
     fn shown(interval: Interval) -> String {

@@ -1,65 +1,20 @@
-//! PostgreSQL's text forms of intervals.
+//! The texts of which PostgreSQL reads intervals.
 //!
-//! Written is `1 year 2 mons -3 days +04:05:06.7` (IntervalStyle `postgres`). Read are numbers with units in any order
+//! They are written in `interval_output`. Read are numbers with units in any order
 //! (`1 day 2 hours ago`), times (`04:05:06`), SQL's years and months (`1-2`), and ISO 8601 (`P1Y2DT3H`, `P0001-02-03T04:05`).
 //! Like PostgreSQL, fields are read from right to left, so that a number without a unit takes the one that is left over:
 //! seconds at the end, days before a time.
 
 use crate::datetime::MICROSECONDS_PER_DAY;
-use crate::digits::push_digits;
 use crate::interval::{DAYS_PER_MONTH, Interval, MONTHS_PER_YEAR, out_of_range};
 use crate::literal::trim;
 use crate::precision::IntervalFields;
+use crate::text_style::{IntervalStyle, TextStyle};
 use ankerdb_base::{Error, Result, SqlState};
-use std::fmt::Write;
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
-
-/// Appends the interval in the form of PostgreSQL.
-pub(crate) fn format_interval(interval: Interval, out: &mut String) {
-    let start = out.len();
-    let mut was_negative = false;
-    let (years, months) = (interval.months / 12, interval.months % 12);
-    for (number, unit) in [(years, "year"), (months, "mon"), (interval.days, "day")] {
-        if number == 0 {
-            continue;
-        }
-        let blank = if out.len() > start { " " } else { "" };
-        let sign = if was_negative && number > 0 { "+" } else { "" };
-        let plural = if number == 1 { "" } else { "s" };
-        write!(out, "{blank}{sign}{number} {unit}{plural}").expect("a string accepts everything");
-        was_negative = number < 0;
-    }
-    if interval.microseconds == 0 && out.len() > start {
-        return;
-    }
-    if out.len() > start {
-        out.push(' ');
-    }
-    if interval.microseconds < 0 {
-        out.push('-');
-    } else if was_negative {
-        out.push('+');
-    }
-    push_time(interval.microseconds.unsigned_abs(), out);
-}
-
-fn push_time(microseconds: u64, out: &mut String) {
-    let seconds = microseconds / SECOND as u64;
-    push_digits(seconds / 3600, 2, out);
-    out.push(':');
-    push_digits(seconds / 60 % 60, 2, out);
-    out.push(':');
-    push_digits(seconds % 60, 2, out);
-    let fraction = microseconds % SECOND as u64;
-    if fraction != 0 {
-        out.push('.');
-        push_digits(fraction, 6, out);
-        out.truncate(out.trim_end_matches('0').len());
-    }
-}
 
 /// Reads an interval of a type with these fields: a number without a unit counts the smallest of them.
 ///
@@ -285,6 +240,8 @@ fn read_fields(fields: &[Field], wanted: IntervalFields) -> Result<Parts, Refusa
     let last = Unit::by_name(wanted.last_name());
     let mut parts = Parts::default();
     let (mut unit, mut filled, mut is_ago) = (None, 0u32, false);
+    let sign =
+        if TextStyle::current().interval == IntervalStyle::Sql && has_one_sign(fields) { -1 } else { 1 };
     for field in fields.iter().rev() {
         let mask = match field {
             Field::Word(word) if word == "ago" => {
@@ -296,7 +253,7 @@ fn read_fields(fields: &[Field], wanted: IntervalFields) -> Result<Parts, Refusa
                 0
             }
             Field::Time(text) => {
-                parts.add_microseconds(clock(text, wanted)?, 0.0, 1)?;
+                parts.add_microseconds(sign * clock(text, wanted)?, 0.0, 1)?;
                 unit = Some(Unit::Days(1));
                 TIME_MASK
             }
@@ -309,7 +266,9 @@ fn read_fields(fields: &[Field], wanted: IntervalFields) -> Result<Parts, Refusa
             }
             Field::Number(text) => {
                 let (used, number, fraction) = number(text, unit.or(last))?;
-                parts.add(used, number, fraction)?;
+                let is_turned = sign < 0 && !text.starts_with('-');
+                let sign = if is_turned { -1 } else { 1 };
+                parts.add(used, number * sign, fraction * sign as f64)?;
                 unit = Some(if used == Unit::Microseconds(HOUR) { Unit::Days(1) } else { used });
                 used.mask(fraction != 0.0)
             }
@@ -326,6 +285,16 @@ fn read_fields(fields: &[Field], wanted: IntervalFields) -> Result<Parts, Refusa
         parts.negate()?;
     }
     Ok(parts)
+}
+
+/// Whether the first field has a minus and no other one a sign: in SQL's style it is then the sign of all.
+fn has_one_sign(fields: &[Field]) -> bool {
+    let is_signed = |field: &&Field, signs: &[char]| match field {
+        Field::Number(text) => text.starts_with(signs),
+        _ => false,
+    };
+    fields.first().is_some_and(|first| is_signed(&first, &['-']))
+        && fields.iter().filter(|field| is_signed(field, &['+', '-'])).count() == 1
 }
 
 /// A number with its unit, whole part and fraction: seconds if it has none, months if it is SQL's `years-months`.
@@ -350,8 +319,16 @@ fn number(text: &str, unit: Option<Unit>) -> Result<(Unit, i64, f64), Refusal> {
         "" => 0.0,
         digits => format!("0.{digits}").parse::<f64>().map_err(|_| Refusal::Malformed)?,
     };
-    let number = if before.is_empty() { 0 } else { whole(before)? };
-    Ok((unit, number * sign, fraction * sign as f64))
+    let number = if before.is_empty() { 0 } else { signed_whole(before, sign)? };
+    Ok((unit, number, fraction * sign as f64))
+}
+
+/// A number with its sign: the least one has no opposite.
+fn signed_whole(digits: &str, sign: i64) -> Result<i64, Refusal> {
+    match sign {
+        -1 if digits == "9223372036854775808" => Ok(i64::MIN),
+        _ => whole(digits).map(|number| number * sign),
+    }
 }
 
 fn whole(digits: &str) -> Result<i64, Refusal> {
@@ -394,27 +371,18 @@ fn fraction_of_second(digits: &str) -> Result<i64, Refusal> {
     Ok((fraction * SECOND as f64).round_ties_even() as i64)
 }
 
-/// ISO 8601: `P[nY][nM][nW][nD][T[nH][nM][nS]]` or `P[years-months-days][Thours:minutes:seconds]`.
+/// ISO 8601: `P[nY][nM][nW][nD][T[nH][nM][nS]]`, `P[years-months-days][Thours:minutes:seconds]` or `P[yyyymmdd][Thhmmss]`.
 fn read_iso(text: &str) -> Result<Parts, Refusal> {
     let mut rest = text.strip_prefix('P').filter(|rest| !rest.is_empty()).ok_or(Refusal::Malformed)?;
     let mut parts = Parts::default();
-    let mut is_time = false;
-    let mut has_field = false;
+    let (mut is_time, mut has_field) = (false, false);
     while !rest.is_empty() {
         if let Some(time) = rest.strip_prefix('T') {
-            (is_time, has_field, rest) = (true, true, time);
+            (is_time, has_field, rest) = (true, false, time);
             continue;
         }
-        let digits = taken(rest, |c| c.is_ascii_digit() || matches!(c, '.' | '+' | '-'));
-        let unit = rest[digits.len()..].chars().next();
-        if matches!(unit, None | Some('T' | ':')) {
-            let length = taken(rest, |c| c != 'T').len();
-            read_iso_fields(&mut parts, &rest[..length], is_time)?;
-            (has_field, rest) = (true, &rest[length..]);
-            continue;
-        }
-        let (number, fraction) = signed(digits)?;
-        let unit = match (unit, is_time) {
+        let (number, behind) = IsoNumber::read(rest)?;
+        let unit = match (behind.chars().next(), is_time) {
             (Some('Y'), false) => Unit::Years(1),
             (Some('M'), false) => Unit::Month,
             (Some('W'), false) => Unit::Days(7),
@@ -422,36 +390,85 @@ fn read_iso(text: &str) -> Result<Parts, Refusal> {
             (Some('H'), true) => Unit::Microseconds(HOUR),
             (Some('M'), true) => Unit::Microseconds(MINUTE),
             (Some('S'), true) => Unit::Microseconds(SECOND),
-            _ => return Err(Refusal::Malformed),
+            _ if has_field => return Err(Refusal::Malformed),
+            _ => {
+                rest = read_iso_fields(&mut parts, number, behind, is_time)?;
+                has_field = true;
+                continue;
+            }
         };
-        parts.add(unit, number, fraction)?;
-        (has_field, rest) = (true, &rest[digits.len() + 1..]);
+        parts.add(unit, number.whole, number.fraction)?;
+        (has_field, rest) = (true, &behind[1..]);
     }
-    if has_field { Ok(parts) } else { Err(Refusal::Malformed) }
+    Ok(parts)
 }
 
-/// `years-months-days` or `hours:minutes:seconds`.
-fn read_iso_fields(parts: &mut Parts, text: &str, is_time: bool) -> Result<(), Refusal> {
-    let (separator, units) = match is_time {
-        true => (':', [Unit::Microseconds(HOUR), Unit::Microseconds(MINUTE), Unit::Microseconds(SECOND)]),
-        false => ('-', [Unit::Years(1), Unit::Month, Unit::Days(1)]),
+/// A number of an interval in ISO's form.
+#[derive(Clone, Copy)]
+struct IsoNumber {
+    whole: i64,
+    fraction: f64,
+    /// Digits of it before a point.
+    digits: usize,
+}
+
+impl IsoNumber {
+    /// The number that a text begins with, and what is behind it.
+    fn read(text: &str) -> Result<(IsoNumber, &str), Refusal> {
+        let unsigned = text.strip_prefix('-').unwrap_or(text);
+        let is_digit = |letter: char| letter.is_ascii_digit();
+        let digits = taken(unsigned, is_digit).len();
+        let mut behind = &unsigned[digits..];
+        if let Some(decimals) = behind.strip_prefix('.') {
+            behind = &decimals[taken(decimals, is_digit).len()..];
+        }
+        if let Some(exponent) = behind.strip_prefix(['e', 'E']) {
+            let power = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+            let length = taken(power, is_digit).len();
+            behind = if length > 0 { &power[length..] } else { behind };
+        }
+        let number = &text[..text.len() - behind.len()];
+        let value: f64 = number.parse().map_err(|_| Refusal::Malformed)?;
+        if value.abs() > 1e15 {
+            return Err(Refusal::TooLarge);
+        }
+        Ok((IsoNumber { whole: value.trunc() as i64, fraction: value.fract(), digits }, behind))
+    }
+}
+
+/// Years, months and days, or hours, minutes and seconds, of which the first one was read, or all of them as one number; gives back
+/// what is behind them.
+fn read_iso_fields<'a>(
+    parts: &mut Parts,
+    first: IsoNumber,
+    behind: &'a str,
+    is_time: bool,
+) -> Result<&'a str, Refusal> {
+    let (separator, together, units) = match is_time {
+        true => (':', 6, [Unit::Microseconds(HOUR), Unit::Microseconds(MINUTE), Unit::Microseconds(SECOND)]),
+        false => ('-', 8, [Unit::Years(1), Unit::Month, Unit::Days(1)]),
     };
-    let mut count = 0;
-    for (position, digits) in text.split(separator).enumerate() {
-        let unit = units.get(position).ok_or(Refusal::Malformed)?;
-        let (number, fraction) = signed(digits)?;
-        parts.add(*unit, number, fraction)?;
-        count += 1;
+    let is_end = |rest: &str| rest.is_empty() || (!is_time && rest.starts_with('T'));
+    if first.digits == together && is_end(behind) {
+        let numbers = [first.whole / 10_000, first.whole / 100 % 100, first.whole % 100];
+        for (unit, number) in units.into_iter().zip(numbers) {
+            parts.add(unit, number, 0.0)?;
+        }
+        parts.add_fraction(first.fraction, if is_time { 1 } else { MICROSECONDS_PER_DAY })?;
+        return Ok(behind);
     }
-    if count > 1 || !is_time { Ok(()) } else { Err(Refusal::Malformed) }
-}
-
-fn signed(text: &str) -> Result<(i64, f64), Refusal> {
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if digits.is_empty() || digits.contains(['+', '-']) {
-        return Err(Refusal::Malformed);
+    let (mut number, mut behind) = (first, behind);
+    for (position, unit) in units.into_iter().enumerate() {
+        if position > 0 {
+            let next = behind.strip_prefix(separator).ok_or(Refusal::Malformed)?;
+            (number, behind) = IsoNumber::read(next)?;
+        }
+        parts.add(unit, number.whole, number.fraction)?;
+        if is_end(behind) {
+            return Ok(behind);
+        }
     }
-    number(text, None).map(|(_, number, fraction)| (number, fraction))
+    Err(Refusal::Malformed)
 }
 
 #[cfg(test)]

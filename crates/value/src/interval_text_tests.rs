@@ -1,6 +1,7 @@
 //! Text forms of intervals, beside what PostgreSQL 15 reads and writes.
 
 use super::*;
+use crate::interval_output::format_interval;
 
 fn shown(text: &str) -> Result<String> {
     let mut out = String::new();

@@ -22,6 +22,7 @@ mod fit;
 mod float;
 mod interval;
 mod interval_math;
+mod interval_output;
 mod interval_text;
 mod item_limit;
 pub mod json;
@@ -35,9 +36,11 @@ mod numbered;
 mod operator;
 mod packed;
 mod precision;
+mod present;
 mod row_type;
 mod system_type;
 mod text;
+mod text_style;
 mod type_name;
 mod value;
 mod value_ref;
@@ -75,11 +78,13 @@ pub use packed::{
     BitLength, Bits, Network, Packed, PackedRef, PackedType, Range, RangeBound, RangeType, TimeTz,
 };
 pub use precision::{IntervalFields, IntervalLimit, Precision};
+pub use present::{enter_present, mentions_present, present, within_present};
 pub use row_type::{
     RowType, push_row_key, relation_of_rows, row_array_oid, row_fields, row_text, row_type_oid,
 };
 pub use system_type::{ListType, ObjectKind, SystemType};
 pub use text::{format_text, parse_text};
+pub use text_style::{IntervalStyle, TextStyle};
 pub use type_name::{KEPT_ENUM, type_by_name};
 pub use value::Value;
 pub use value_ref::ValueRef;

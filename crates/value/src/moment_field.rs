@@ -122,11 +122,25 @@ fn letters(rest: &[u8]) -> (Option<FieldShape>, usize) {
     (Some(FieldShape::Date), length + more)
 }
 
+/// What a number is of that stands behind a letter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PartLabel {
+    Year,
+    /// Or the minute, behind a month and an hour.
+    Month,
+    Day,
+    Hour,
+    Minute,
+    Second,
+}
+
 /// What a word means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Word {
-    /// `now`, `today` and so on.
-    Present,
+    /// `now`
+    Now,
+    /// `today`, or so many days later.
+    Day(i64),
     Epoch,
     /// Whether it is the positive one.
     Infinity(bool),
@@ -140,6 +154,8 @@ pub(crate) enum Word {
     Era(bool),
     /// A Julian day follows.
     Julian,
+    /// A part of a date or time follows, of which this is the label: `y2001m02d04`.
+    Label(PartLabel),
     /// Another unit, which nothing can follow.
     Unit,
     /// A time follows: the `T` of ISO 8601.
@@ -196,7 +212,10 @@ pub(crate) fn word(name: &str) -> Option<Word> {
     }
     Some(match name {
         "sept" => Word::Month(9),
-        "now" | "today" | "tomorrow" | "yesterday" => Word::Present,
+        "now" => Word::Now,
+        "yesterday" => Word::Day(-1),
+        "today" => Word::Day(0),
+        "tomorrow" => Word::Day(1),
         "epoch" => Word::Epoch,
         "infinity" => Word::Infinity(true),
         "-infinity" => Word::Infinity(false),
@@ -206,7 +225,13 @@ pub(crate) fn word(name: &str) -> Option<Word> {
         "ad" => Word::Era(false),
         "bc" => Word::Era(true),
         "j" | "jd" | "julian" => Word::Julian,
-        "d" | "dow" | "doy" | "h" | "isodow" | "isoyear" | "m" | "mm" | "s" | "y" => Word::Unit,
+        "y" => Word::Label(PartLabel::Year),
+        "m" => Word::Label(PartLabel::Month),
+        "d" => Word::Label(PartLabel::Day),
+        "h" => Word::Label(PartLabel::Hour),
+        "mm" => Word::Label(PartLabel::Minute),
+        "s" => Word::Label(PartLabel::Second),
+        "dow" | "doy" | "isodow" | "isoyear" => Word::Unit,
         "t" => Word::Time,
         "dst" => Word::DaylightSaving,
         "at" | "on" => Word::Ignored,

@@ -3,14 +3,13 @@
 //! Fields are read from left to right. What a number means follows from the parts that are known by then, and where nothing is
 //! known from the session's order of days, months and years. So `2024-02-29`, `Feb 29 2024`, `29.2.2024`, `J2460370` and
 //! `20240229T1200 Europe/Berlin` are all read here; parts may come in many orders, and none twice.
-//!
-//! Not here: `now`, `today` and so on, for which the beginning of the transaction would have to be known.
 
 use crate::calendar::{
     FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY, civil_from_days, days_from_civil, days_in_month,
 };
 use crate::date_style::{DateOrder, DateStyle};
-use crate::moment_field::{FieldShape, MomentField, Word, fields, word};
+use crate::moment_field::{FieldShape, MomentField, PartLabel, Word, fields, word};
+use crate::present::present;
 use crate::zone::Zone;
 use ankerdb_base::{Error, SqlState};
 
@@ -29,6 +28,9 @@ const DAY_OF_YEAR: u32 = 1 << 6;
 const HALF: u32 = 1 << 7;
 const ERA: u32 = 1 << 8;
 const WEEKDAY: u32 = 1 << 9;
+const HOUR: u32 = 1 << 10;
+const MINUTE: u32 = 1 << 11;
+const SECONDS: u32 = 1 << 12;
 
 /// Why a text is refused.
 #[derive(Debug, PartialEq)]
@@ -88,6 +90,7 @@ enum Prefix {
     None,
     Julian,
     Time,
+    Label(PartLabel),
     Other,
 }
 
@@ -105,7 +108,7 @@ struct Reader {
     has_daylight: bool,
     has_named_month: bool,
     is_short_year: bool,
-    is_julian: bool,
+    is_whole_day: bool,
     before_christ: bool,
     /// Whether it is the second half of the day.
     half: Option<bool>,
@@ -185,7 +188,6 @@ fn read_fields(text: &str) -> Read<Moment> {
                 Some(Word::Epoch) => {
                     return lone(&fields, Moment::Finite { days: 0, time: 0, zone: Some(Zone::Utc) });
                 }
-                Some(Word::Present) => return Err(Refusal::Present(field.text.clone())),
                 known => reader.word(known, &field.text, next)?,
             },
         };
@@ -235,7 +237,7 @@ impl Reader {
             has_daylight: false,
             has_named_month: false,
             is_short_year: false,
-            is_julian: false,
+            is_whole_day: false,
             before_christ: false,
             half: None,
         }
@@ -379,6 +381,7 @@ impl Reader {
                 return Ok(DATE | TIME);
             }
             Prefix::Time => return self.together(text, self.known | DATE),
+            Prefix::Label(label) => return self.labelled(label, digits, decimals),
             Prefix::Other => return Err(Refusal::Malformed),
         }
         let has_date = self.known & DATE != 0;
@@ -390,12 +393,43 @@ impl Reader {
         }
     }
 
+    /// A number behind its label. Parts of the time are added up, however large they are.
+    fn labelled(&mut self, label: PartLabel, digits: &str, decimals: Option<&str>) -> Read<u32> {
+        let value = whole(digits)?;
+        if decimals.is_some() && label != PartLabel::Second || self.known & TIME != 0 {
+            return Err(Refusal::Malformed);
+        }
+        let label = match label {
+            PartLabel::Month if self.known & (MONTH | HOUR) == MONTH | HOUR => PartLabel::Minute,
+            other => other,
+        };
+        let (part, unit) = match label {
+            PartLabel::Year => (YEAR, 0),
+            PartLabel::Month => (MONTH, 0),
+            PartLabel::Day => (DAY, 0),
+            PartLabel::Hour => (HOUR, 3600),
+            PartLabel::Minute => (MINUTE, 60),
+            PartLabel::Second => (SECONDS, 1),
+        };
+        match part {
+            YEAR => self.year = value,
+            MONTH => self.month = value,
+            DAY => self.day = value,
+            _ => self.time += value * unit * SECOND + decimals.map_or(Ok(0), fraction)?,
+        }
+        Ok(part)
+    }
+
     fn julian_day(&mut self, day: i64) -> Read<()> {
-        let days = JULIAN_EPOCH + day;
+        self.set_day(JULIAN_EPOCH + day);
+        Ok(())
+    }
+
+    /// A day that is known as a whole, and so its year.
+    fn set_day(&mut self, days: i64) {
         let (year, month, day) = civil_from_days(days);
         (self.year, self.month, self.day) = (year, i64::from(month), i64::from(day));
-        self.is_julian = true;
-        Ok(())
+        self.is_whole_day = true;
     }
 
     /// A number whose meaning follows from what is known.
@@ -489,9 +523,15 @@ impl Reader {
                 self.before_christ = before_christ;
                 ERA
             }
-            Some(Word::Julian | Word::Unit) if self.prefix != Prefix::None => return Err(Refusal::Malformed),
+            Some(Word::Julian | Word::Unit | Word::Label(_)) if self.prefix != Prefix::None => {
+                return Err(Refusal::Malformed);
+            }
             Some(Word::Julian) => {
                 self.prefix = Prefix::Julian;
+                0
+            }
+            Some(Word::Label(label)) => {
+                self.prefix = Prefix::Label(label);
                 0
             }
             Some(Word::Unit) => {
@@ -511,13 +551,26 @@ impl Reader {
                 self.has_daylight = true;
                 DAYLIGHT
             }
+            Some(Word::Now) => self.present(name, None)?,
+            Some(Word::Day(later)) => self.present(name, Some(later))?,
             // Read where they are the whole text.
-            Some(Word::Epoch | Word::Infinity(_) | Word::Present) => return Err(Refusal::Malformed),
+            Some(Word::Epoch | Word::Infinity(_)) => return Err(Refusal::Malformed),
             None => {
                 self.zone = Some(Zone::named(name).ok_or(Refusal::Malformed)?);
                 ZONE
             }
         })
+    }
+
+    /// The present moment, or the day so many days later.
+    fn present(&mut self, name: &str, later: Option<i64>) -> Read<u32> {
+        let (local, east) = local_present(name)?;
+        self.set_day(local.div_euclid(MICROSECONDS_PER_DAY) + later.unwrap_or(0));
+        if later.is_some() {
+            return Ok(DATE);
+        }
+        (self.time, self.zone) = (local.rem_euclid(MICROSECONDS_PER_DAY), Some(Zone::East(east)));
+        Ok(DATE | TIME | ZONE)
     }
 
     /// Checks what was read when all of it is known.
@@ -559,7 +612,7 @@ impl Reader {
     }
 
     fn finish_year(&mut self) -> Read<()> {
-        if self.known & YEAR == 0 || self.is_julian {
+        if self.known & YEAR == 0 || self.is_whole_day {
             return Ok(());
         }
         match self.year {
@@ -578,6 +631,13 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// What clocks of the thread's zone show at the moment that a word goes by, and how far east of Greenwich they are.
+pub(crate) fn local_present(word: &str) -> Read<(i64, i64)> {
+    let moment = present().ok_or_else(|| Refusal::Present(word.to_owned()))?;
+    let east = Zone::current().east(moment).map_err(|_| Refusal::OutOfRange)?;
+    Ok((moment + east, east))
 }
 
 /// A number of 32 bits.

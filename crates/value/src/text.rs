@@ -9,9 +9,10 @@
 use crate::digits::{push_decimal, push_signed};
 use crate::fit::fit_text;
 use crate::literal::{malformed, trim};
+use crate::text_style::TextStyle;
 use crate::{
     DataType, Decimal, ListType, Number, SystemType, Value, ValueRef, array_text, assign, datetime, float,
-    interval_text, json,
+    interval_output, interval_text, json,
 };
 use ankerdb_base::{Error, Result, SqlState};
 use std::num::IntErrorKind;
@@ -94,7 +95,8 @@ pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out:
         ValueRef::Timestamp(microseconds) => datetime::format_timestamp(microseconds, out),
         ValueRef::TimestampTz(microseconds) => datetime::format_timestamptz(microseconds, out),
         ValueRef::Time(microseconds) => datetime::push_time(microseconds, out),
-        ValueRef::Interval(interval) => interval_text::format_interval(interval, out),
+        ValueRef::Interval(interval) => interval_output::format_interval(interval, out),
+        ValueRef::Bytea(bytes) if TextStyle::current().escapes_bytes => push_escaped(bytes, out),
         ValueRef::Bytea(bytes) => {
             out.push_str("\\x");
             push_hex(bytes, out);
@@ -126,6 +128,20 @@ fn push_text(text: &str, data_type: DataType, out: &mut String) {
             let some = missing.min(BLANKS.len());
             out.push_str(&BLANKS[..some]);
             missing -= some;
+        }
+    }
+}
+
+/// Characters as they are, a backslash twice, and other bytes as three octal digits.
+fn push_escaped(bytes: &[u8], out: &mut String) {
+    for byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            b' '..=b'~' => out.push(char::from(*byte)),
+            _ => {
+                out.push('\\');
+                out.extend([byte >> 6, byte >> 3 & 7, byte & 7].map(|digit| char::from(b'0' + digit)));
+            }
         }
     }
 }

@@ -110,6 +110,9 @@ fn limited(name: &str, modifiers: &[u32], most: u32) -> Result<Option<u32>> {
     }
 }
 
+/// The largest precision and scale of a numeric to PostgreSQL.
+const MODIFIER_MAX: u32 = 1000;
+
 fn numeric(modifiers: &[u32]) -> Result<DataType> {
     let (precision, scale) = match *modifiers {
         [] => return Ok(DataType::Number),
@@ -117,12 +120,17 @@ fn numeric(modifiers: &[u32]) -> Result<DataType> {
         [precision, scale] => (precision, scale),
         _ => return Err(invalid("invalid NUMERIC type modifier")),
     };
-    if !(1..=u32::from(MAX_NUMERIC_PRECISION)).contains(&precision) {
-        let message = format!("NUMERIC precision {precision} must be between 1 and {MAX_NUMERIC_PRECISION}");
+    if !(1..=MODIFIER_MAX).contains(&precision) {
+        return Err(invalid(format!("NUMERIC precision {precision} must be between 1 and {MODIFIER_MAX}")));
+    }
+    if scale > MODIFIER_MAX {
+        let message = format!("NUMERIC scale {scale} must be between -{MODIFIER_MAX} and {MODIFIER_MAX}");
         return Err(invalid(message));
     }
-    if scale > precision {
-        return Err(invalid(format!("NUMERIC scale {scale} must be between 0 and precision {precision}")));
+    if precision > u32::from(MAX_NUMERIC_PRECISION) || scale > precision {
+        let message = format!("the type numeric({precision},{scale}) is not supported");
+        let hint = "A numeric without a precision holds all digits.";
+        return Err(Error::new(SqlState::FeatureNotSupported, message).with_hint(hint));
     }
     Ok(DataType::Numeric { precision: precision as u8, scale: scale as u8 })
 }
@@ -214,8 +222,8 @@ mod tests {
         assert_eq!(state("foo", &[]), SqlState::UndefinedObject);
         assert_eq!(state("varchar", &[0]), SqlState::InvalidParameterValue);
         assert_eq!(state("char", &[10_485_761]), SqlState::InvalidParameterValue);
-        assert_eq!(state("numeric", &[39]), SqlState::InvalidParameterValue);
-        assert_eq!(state("numeric", &[3, 4]), SqlState::InvalidParameterValue);
+        assert_eq!(state("numeric", &[39]), SqlState::FeatureNotSupported);
+        assert_eq!(state("numeric", &[3, 4]), SqlState::FeatureNotSupported);
         assert_eq!(state("float", &[54]), SqlState::InvalidParameterValue);
         assert_eq!(state("integer", &[3]), SqlState::SyntaxError);
         assert_eq!(state("timestamp", &[3, 4]), SqlState::InvalidParameterValue);

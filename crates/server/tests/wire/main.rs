@@ -31,6 +31,7 @@ mod script;
 mod serializable;
 mod server;
 mod session;
+mod shown_views;
 mod stages;
 mod startup;
 mod table_locks;

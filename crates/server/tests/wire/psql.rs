@@ -144,7 +144,8 @@ name|text||||extended|
 shop|item|table|ankerdb
 id|integer||not null|nextval('item_id_seq'::regclass)
 name|text|||
- SELECT name FROM item;
+ SELECT item.name
+   FROM item;
 ";
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
 }

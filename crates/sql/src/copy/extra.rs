@@ -10,6 +10,14 @@ const MARK: char = '\u{f8fe}';
 const OPTIONS: [&str; 6] =
     ["on_error", "reject_limit", "log_verbosity", "compression", "row_group_size", "match_by"];
 
+/// The option whose value is a condition.
+pub(super) const WHERE: &str = "where";
+
+/// The text for an option.
+pub(super) fn marked(name: &str, value: &str) -> String {
+    format!("{MARK}{name}{MARK}{value}")
+}
+
 /// The name and the value of an option, if the encoding's name is one of ours.
 pub(super) fn read(encoding: &str) -> Option<(String, Option<String>)> {
     let (name, value) = encoding.strip_prefix(MARK)?.split_once(MARK)?;
@@ -23,7 +31,9 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     if places.first().is_none_or(|&first| word(&tokens[first]) != "copy") {
         return;
     }
+    super::legacy::rewrite(tokens);
     crate::rewrite::write_freeze(tokens);
+    let places: Vec<usize> = (0..tokens.len()).filter(|&at| !is_blank(&tokens[at])).collect();
     let Some(open) = options_start(tokens, &places) else { return };
     let end = places.len() - 1;
     let (mut first, mut found) = (open + 1, Vec::new());
@@ -76,7 +86,7 @@ fn option(tokens: &[TokenWithSpan], places: &[usize]) -> Option<String> {
     if !(is_match || is_all || OPTIONS.contains(&name.as_str())) {
         return None;
     }
-    Some(format!("{MARK}{name}{MARK}{}", values.concat()))
+    Some(marked(&name, &values.concat()))
 }
 
 fn word(token: &TokenWithSpan) -> String {

@@ -9,7 +9,8 @@ use super::row::RowValues;
 use super::shape::{Defaults, LineReader, Shape};
 use super::skipped::Skipped;
 use super::targets::targets;
-use super::text;
+use super::{condition, text};
+use crate::name::not_supported;
 use crate::{MemoryLimit, SqlSession};
 use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Table, Transaction, Value};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
@@ -103,7 +104,12 @@ impl CopyIn {
         let columns = targets(&table, columns, &options)?;
         let defaults = Defaults::new(session, &table, &columns)?;
         let header = options.header;
-        let shape = Arc::new(Shape { table, options, columns, defaults });
+        let condition =
+            options.condition.as_deref().map(|text| condition::bound(text, &table)).transpose()?;
+        if condition.is_some() && options.format == CopyFormat::Parquet {
+            return Err(not_supported("COPY ... WHERE in PARQUET mode"));
+        }
+        let shape = Arc::new(Shape { table, options, columns, defaults, condition });
         let mut loader = Loader {
             reader: LineReader::new(shape.clone()),
             shape,
@@ -333,6 +339,9 @@ impl Loader {
         self.line += 1;
         self.choose_way();
         self.reader.take(values, self.line)?;
+        if !self.reader.is_stored("").map_err(|error| error.with_context(self.shape.at(self.line)))? {
+            return Ok(());
+        }
         store(&self.shape.table, self.reader.values(""), &self.way, transaction)
             .map_err(|error| error.with_context(self.shape.at(self.line)))?;
         self.note_row()

@@ -18,6 +18,7 @@
 //!
 //! Not here: programs on the server (0A000), encodings other than UTF-8.
 
+mod condition;
 mod csv;
 pub(crate) mod extra;
 mod field;
@@ -25,6 +26,7 @@ mod file;
 mod format_helpers;
 mod formatter;
 mod input;
+mod legacy;
 mod lines;
 mod options;
 mod output;

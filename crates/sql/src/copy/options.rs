@@ -6,6 +6,9 @@ use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, Ident};
 use std::collections::HashSet;
 
+/// Stands for a text that is not one byte; no client can write it.
+pub(super) const NO_BYTE: char = '\0';
+
 /// How lines are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CopyFormat {
@@ -106,6 +109,8 @@ pub(super) struct CopyOptions {
     pub force_not_null: Vec<Ident>,
     /// Columns whose quoted null string is NULL.
     pub force_null: Vec<Ident>,
+    /// COPY FROM only: the text of the condition for rows that are stored.
+    pub condition: Option<String>,
 }
 
 /// The options as they are written, before defaults.
@@ -127,6 +132,7 @@ struct Written {
     force_quote_all: bool,
     force_not_null: Vec<Ident>,
     force_null: Vec<Ident>,
+    condition: Option<String>,
     seen: HashSet<&'static str>,
 }
 
@@ -151,6 +157,7 @@ impl CopyOptions {
             force_quote_all: false,
             force_not_null: Vec::new(),
             force_null: Vec::new(),
+            condition: None,
         }
     }
 
@@ -178,6 +185,9 @@ impl CopyOptions {
 
     fn check(&self, to: bool) -> Result<()> {
         let csv = self.format == CopyFormat::Csv;
+        if self.condition.is_some() && to {
+            return Err(Error::new(SqlState::SyntaxError, "WHERE clause not allowed with COPY TO"));
+        }
         if matches!(self.delimiter, b'\n' | b'\r') {
             return invalid("COPY delimiter cannot be newline or carriage return");
         }
@@ -188,13 +198,13 @@ impl CopyOptions {
             return invalid(format!("COPY delimiter cannot be \"{}\"", self.delimiter as char));
         }
         if self.null.as_bytes().contains(&self.delimiter) {
-            return invalid("COPY delimiter must not appear in the NULL specification");
+            return not_available("COPY delimiter must not appear in the NULL specification");
         }
         if csv && self.delimiter == self.quote {
             return invalid("COPY delimiter and quote must be different");
         }
         if csv && self.null.as_bytes().contains(&self.quote) {
-            return invalid("CSV quote character must not appear in the NULL specification");
+            return not_available("CSV quote character must not appear in the NULL specification");
         }
         if self.header == HeaderLine::Match && to {
             let message = "cannot use \"match\" with HEADER in COPY TO";
@@ -204,10 +214,10 @@ impl CopyOptions {
             return invalid("COPY ON_ERROR cannot be used with COPY TO");
         }
         if (self.force_quote_all || !self.force_quote.is_empty()) && !to {
-            return invalid("COPY FORCE_QUOTE cannot be used with COPY FROM");
+            return not_available("COPY FORCE_QUOTE cannot be used with COPY FROM");
         }
         if !(self.force_not_null.is_empty() && self.force_null.is_empty()) && to {
-            return invalid("COPY FORCE_NOT_NULL and FORCE_NULL cannot be used with COPY TO");
+            return not_available("COPY FORCE_NOT_NULL and FORCE_NULL cannot be used with COPY TO");
         }
         Ok(())
     }
@@ -219,6 +229,11 @@ fn is_word(byte: u8) -> bool {
 
 fn invalid<T>(message: impl Into<std::borrow::Cow<'static, str>>) -> Result<T> {
     Err(Error::new(SqlState::InvalidParameterValue, message))
+}
+
+/// 0A000, as PostgreSQL has it for options that do not go with others.
+fn not_available<T>(message: impl Into<std::borrow::Cow<'static, str>>) -> Result<T> {
+    Err(Error::new(SqlState::FeatureNotSupported, message))
 }
 
 fn unsupported<T>(what: impl std::fmt::Display) -> Result<T> {
@@ -310,6 +325,10 @@ impl Written {
 
     /// Options that the parser does not know.
     fn extra(&mut self, name: &str, value: Option<&str>) -> Result<()> {
+        if name == extra::WHERE {
+            self.condition = value.map(str::to_owned);
+            return Ok(());
+        }
         let value = value.map(str::to_ascii_lowercase);
         let said = value.as_deref();
         match name {
@@ -446,7 +465,7 @@ impl Written {
             ("FORCE_NULL", !self.force_null.is_empty()),
         ] {
             if given && format != CopyFormat::Csv {
-                return invalid(format!("COPY {name} requires CSV mode"));
+                return not_available(format!("COPY {name} requires CSV mode"));
             }
         }
         for (name, given) in
@@ -486,14 +505,15 @@ impl Written {
             force_quote_all: self.force_quote_all,
             force_not_null: self.force_not_null,
             force_null: self.force_null,
+            condition: self.condition,
         })
     }
 }
 
 fn one_byte(name: &str, given: Option<char>) -> Result<Option<u8>> {
     match given {
-        Some(given) if !given.is_ascii() => {
-            invalid(format!("COPY {name} must be a single one-byte character"))
+        Some(given) if !given.is_ascii() || given == NO_BYTE => {
+            not_available(format!("COPY {name} must be a single one-byte character"))
         }
         given => Ok(given.map(|given| given as u8)),
     }
@@ -521,7 +541,8 @@ fn row_group_size(said: Option<&str>) -> Result<usize> {
 
 fn check_encoding(name: &str) -> Result<()> {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    match plain.eq_ignore_ascii_case("utf8") {
+    // Bytes in no encoding have to be such in that of the database.
+    match ["utf8", "unicode", "sqlascii"].contains(&plain.to_ascii_lowercase().as_str()) {
         true => Ok(()),
         false => unsupported(format!("ENCODING '{name}'")),
     }
@@ -566,11 +587,11 @@ mod tests {
             ("COPY t FROM STDIN (FORMAT xml)", "22023"),
             ("COPY t FROM STDIN (FORMAT csv, FORMAT text)", "42601"),
             ("COPY t FROM STDIN (DELIMITER 'a')", "22023"),
-            ("COPY t FROM STDIN (DELIMITER '|', NULL 'a|b')", "22023"),
-            ("COPY t FROM STDIN (QUOTE '|')", "22023"),
+            ("COPY t FROM STDIN (DELIMITER '|', NULL 'a|b')", "0A000"),
+            ("COPY t FROM STDIN (QUOTE '|')", "0A000"),
             ("COPY t FROM STDIN (FORMAT csv, QUOTE ',')", "22023"),
-            ("COPY t FROM STDIN (FORMAT csv, FORCE_QUOTE (a))", "22023"),
-            ("COPY t TO STDOUT (FORMAT csv, FORCE_NULL (a))", "22023"),
+            ("COPY t FROM STDIN (FORMAT csv, FORCE_QUOTE (a))", "0A000"),
+            ("COPY t TO STDOUT (FORMAT csv, FORCE_NULL (a))", "0A000"),
             ("COPY t FROM STDIN (ENCODING 'latin1')", "0A000"),
         ] {
             assert_eq!(read(sql).unwrap_err().state().code(), code, "{sql}");

@@ -8,7 +8,7 @@ use super::parquet::FileWriter;
 use super::targets::check_copied;
 use crate::name::{folded, identifier};
 use crate::{Batch, Outcome, ResultRows, SqlSession, Statement};
-use ankerdb_engine::{ColumnDefinition, DataType, Error, Interrupt, Result, SqlState};
+use ankerdb_engine::{Catalog, ColumnDefinition, DataType, Error, Interrupt, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{self, CopySource, Ident, ObjectName};
 use std::sync::Arc;
 
@@ -202,9 +202,31 @@ fn statement_of(query: Box<ast::Query>) -> Statement {
     }
 }
 
+/// 42809 for what is no table: its rows are those of a query.
+fn check_table(catalog: &Catalog, table: &ObjectName) -> Result<()> {
+    let Ok(name) = crate::name::object_name(table) else { return Ok(()) };
+    let (kind, hint) = if catalog.view(&name).is_some() {
+        ("view", Some("Try the COPY (SELECT ...) TO variant."))
+    } else if catalog.sequence(&name).is_ok() {
+        ("sequence", None)
+    } else if catalog.table(&name).is_ok_and(|table| table.definition().materialized.is_some()) {
+        ("materialized view", Some("Try the COPY (SELECT ...) TO variant."))
+    } else {
+        return Ok(());
+    };
+    let name = crate::name::dotted(table);
+    let message = format!("cannot copy from {kind} \"{}\"", name.rsplit('.').next().unwrap_or_default());
+    let error = Error::new(SqlState::WrongObjectType, message);
+    Err(match hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    })
+}
+
 /// A table is read by a SELECT of the named columns, or of all.
 fn select(session: &SqlSession, table: &ObjectName, columns: &[Ident]) -> Result<Statement> {
     let catalog = session.catalog();
+    check_table(&catalog, table)?;
     let definitions = crate::name::object_name(table).and_then(|name| catalog.table(&name));
     let definitions = definitions.as_ref().map_or(&[][..], |table| table.columns());
     let is_computed = |column: &&ColumnDefinition| column.generation.is_some();

@@ -18,7 +18,7 @@
 use super::shape::{LineReader, Shape};
 use super::skipped::Skipped;
 use ankerdb_engine::{Error, Interrupt, LoadPart, ROWS_PER_BLOCK, Result, Transaction};
-use ankerdb_value::Clocks;
+use ankerdb_value::{Clocks, enter_present, present};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -104,10 +104,12 @@ impl Helper {
     fn start(parts: &Parts, results: &Sender<(usize, Result<Filled>)>) -> Option<Helper> {
         let (pieces, given) = mpsc::sync_channel::<Piece>(1);
         let (results, clocks) = (results.clone(), Clocks::current());
+        let began = present();
         let (interrupt, over) = (parts.interrupt.clone(), parts.over.clone());
         let mut reader = LineReader::new(parts.shape.clone());
         let work = move || {
             clocks.enter();
+            enter_present(began);
             let stop = || match over.load(Ordering::Relaxed) {
                 true => Err(Error::internal("a COPY that has ended is read on")),
                 false => interrupt.check(),

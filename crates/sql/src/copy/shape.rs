@@ -5,7 +5,7 @@ use super::options::{CopyFormat, CopyOptions, OnError};
 use super::row::{InputRow, RowValues};
 use super::skipped::Skipped;
 use super::targets::FieldTarget;
-use super::{csv, text};
+use super::{condition, csv, text};
 use crate::SqlSession;
 use crate::expression::{Context, Expression, Refusal, evaluate};
 use crate::plan::default::default;
@@ -23,6 +23,8 @@ pub(super) struct Shape {
     pub options: CopyOptions,
     pub columns: Vec<FieldTarget>,
     pub defaults: Defaults,
+    /// Which rows are stored.
+    pub condition: Option<Expression>,
 }
 
 /// What columns get that have no field.
@@ -150,8 +152,18 @@ impl LineReader {
         store: impl FnOnce(RowValues<'_>) -> Result<()>,
     ) -> Result<bool> {
         let Some(text) = self.read(line, number)? else { return Ok(false) };
+        if !self.is_stored(text).map_err(|error| self.shape.at_line(error, number, text))? {
+            return Ok(false);
+        }
         store(self.values(text)).map_err(|error| self.shape.at_line(error, number, text))?;
         Ok(true)
+    }
+
+    /// Whether the row that was read last is to be stored; `line` is what [`read`](Self::read) gave.
+    pub(super) fn is_stored(&self, line: &str) -> Result<bool> {
+        let Some(condition) = &self.shape.condition else { return Ok(true) };
+        let Defaults { now, interrupt, sequences, .. } = &self.shape.defaults;
+        condition::is_met(condition, self.values(line), (*now, interrupt, sequences))
     }
 
     /// Begins a row whose values are elsewhere: what it has here are those of columns that get their defaults.

@@ -64,7 +64,7 @@ fn forced(table: &Table, names: &[Ident], copied: &[usize], option: &str) -> Res
         Some(&position) => {
             let message =
                 format!("{option} column \"{}\" not referenced by COPY", table.columns()[position].name);
-            Err(Error::new(SqlState::InvalidParameterValue, message))
+            Err(Error::new(SqlState::InvalidColumnReference, message))
         }
     }
 }

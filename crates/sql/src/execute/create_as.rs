@@ -3,7 +3,7 @@
 use super::defining::Defining;
 use crate::expression::Parameters;
 use crate::expression::library::row_type;
-use crate::name::{folded, quoted};
+use crate::name::{check_column_name, folded, quoted};
 use crate::plan::{ColumnSource, InsertPlan, InsertSource, WritePlan};
 use ankerdb_engine::{ColumnDefinition, DataType, Error, NameRef, Result, SqlState, TableDefinition};
 use ankerdb_value::MAX_NUMERIC_PRECISION;
@@ -60,6 +60,7 @@ pub(super) fn create_table_as(
     let computed = computed(query);
     for (position, column) in output.iter().enumerate() {
         let name = names.get(position).map_or_else(|| column.name.clone(), |given| folded(&given.name));
+        check_column_name(&name)?;
         let is_computed = computed.get(position).copied().unwrap_or_default();
         if row_type(column.data_type).is_some() {
             return Err(no_rows(&name));

@@ -213,7 +213,7 @@ impl QueryHolder {
     }
 
     /// The query whose columns are to stay. A view is asked for by its name, which gives its columns their types.
-    fn query(&self, catalog: &Catalog) -> Result<ast::Query> {
+    pub(super) fn query(&self, catalog: &Catalog) -> Result<ast::Query> {
         match self {
             QueryHolder::View(view) => view_text::parsed(&format!(
                 "SELECT * FROM {}",

@@ -76,6 +76,41 @@ pub(super) fn free_read_column(
     Ok(())
 }
 
+/// Lets go a key of a relation that is not in the catalog any more, on which the columns of groups may depend: the views that need it
+/// are dropped.
+///
+/// # Errors
+/// `DependentObjectsStillExist` if there are some, and it does not cascade.
+pub(super) fn free_key_of_groups(
+    defining: &mut Defining,
+    relation: &RelationName,
+    what: &str,
+    cascade: bool,
+) -> Result<()> {
+    let catalog = defining.definitions.catalog()?;
+    for reader in readers(&catalog, relation) {
+        defining.runner.interrupt().check()?;
+        let query = reader.query(&catalog)?;
+        let Err(error) = columns_of(&query, &catalog, defining) else { continue };
+        if error.state() == SqlState::QueryCanceled {
+            return Err(error);
+        }
+        let name = reader.view().full_name();
+        if !cascade {
+            let message = format!("cannot drop {what} because other objects depend on it");
+            let detail = format!("{} {} depends on {what}", reader.kind(), shown(&catalog, &name));
+            let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+            let state = SqlState::DependentObjectsStillExist;
+            return Err(Error::new(state, message).with_detail(detail).with_hint(hint));
+        }
+        if defining.definitions.catalog()?.has_relation(&name) {
+            let changing = (&mut *defining.definitions, Some(&mut *defining.transaction));
+            drop_relation(changing, reader.kind(), &name, &[], true)?;
+        }
+    }
+    Ok(())
+}
+
 /// That no view uses a column whose type is to change.
 ///
 /// # Errors

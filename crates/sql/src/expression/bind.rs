@@ -473,6 +473,13 @@ impl<'a> Binder<'a> {
             Expr::Tuple(values) => {
                 super::function::bind_call(self, library::ROW_VALUE, &values.iter().collect::<Vec<_>>())
             }
+            Expr::QualifiedWildcard(relation, _)
+                if let [part] = relation.0.as_slice()
+                    && let Some(name) = part.as_ident().map(folded)
+                    && self.scope.has_relation(&name) =>
+            {
+                self.whole_row(name)
+            }
             other => elsewhere(format!("the expression {}", brief(other))),
         }
     }
@@ -505,18 +512,22 @@ impl<'a> Binder<'a> {
         }
         match Function::constant(&name) {
             Some(constant) if ident.quote_style.is_none() => Ok(constant),
-            _ if self.scope.has_relation(&name) && self.is_in_rows => elsewhere("a row within a query"),
-            _ if self.scope.has_relation(&name) => {
-                let number =
-                    self.scope.number(&name).map_or(Value::Null, |number| Value::BigInt(number.into()));
-                let number = Typed::new(Expression::Literal(number), DataType::BigInt);
-                let columns = self.scope.expand(Some(&QualifiedName { schema: None, name }))?;
-                let fields = columns.into_iter().map(|(_, value)| value);
-                let items = std::iter::once(number).chain(fields).collect();
-                library::call(self, library::ROW_OF_RELATION, items)
-            }
+            _ if self.scope.has_relation(&name) => self.whole_row(name),
             _ => Err(undefined_column(&name).into()),
         }
+    }
+
+    /// The row of a relation.
+    fn whole_row(&mut self, name: String) -> Bound<Typed> {
+        if self.is_in_rows {
+            return elsewhere("a row within a query");
+        }
+        let number = self.scope.number(&name).map_or(Value::Null, |number| Value::BigInt(number.into()));
+        let number = Typed::new(Expression::Literal(number), DataType::BigInt);
+        let columns = self.scope.expand(Some(&QualifiedName { schema: None, name }))?;
+        let fields = columns.into_iter().map(|(_, value)| value);
+        let items = std::iter::once(number).chain(fields).collect();
+        library::call(self, library::ROW_OF_RELATION, items)
     }
 
     /// Names and values of the row that an expression is: that of a table, or one that is written; `None` for others.
@@ -694,6 +705,8 @@ impl<'a> Binder<'a> {
         Ok(match typed.expression {
             Expression::Literal(Value::Text(text)) if target.is_text() => match target {
                 DataType::Char(_) => Expression::Literal(cast(Value::Text(text), DataType::ANY_CHAR)?),
+                // A name is cut to the bytes that it may have.
+                DataType::System(_) => Expression::Literal(cast(Value::Text(text), target)?),
                 _ => Expression::Literal(Value::Text(text)),
             },
             Expression::Literal(Value::Text(text)) => {

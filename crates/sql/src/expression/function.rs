@@ -413,7 +413,9 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         _ if let Some((function, wanted, result)) = SessionFunction::by_name(name, items.len()) => {
             session_call(binder, name, items, (function, wanted, result))
         }
-        _ if let Some(target) = library::type_function(name) => {
+        _ if items.len() == 1
+            && let Some(target) = library::type_function(name) =>
+        {
             let [operand]: [Typed; 1] = match items.try_into() {
                 Ok(operand) => operand,
                 Err(_) => return elsewhere(name),

@@ -32,6 +32,7 @@ mod temporal;
 pub(crate) mod text;
 pub(crate) mod types;
 pub(crate) mod zone;
+mod zone_abbreviation;
 
 pub(crate) use array_function::ArrayFunction;
 pub(crate) use bind::{Binder, Parameters, Refusal, Scope, Typed};

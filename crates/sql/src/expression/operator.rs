@@ -542,6 +542,12 @@ impl Binder<'_> {
         self.like_values(text, pattern, escape, negated, syntax)
     }
 
+    /// Bytes as a text that has as many letters.
+    fn letters(&mut self, bytes: Typed) -> Bound<Typed> {
+        let bytes = Typed::new(self.resolve(bytes, DataType::Bytea)?, DataType::Bytea);
+        library::call(self, library::LETTERS, vec![bytes])
+    }
+
     /// `text [NOT] LIKE pattern`, ILIKE, or SIMILAR TO.
     pub(crate) fn like_values(
         &mut self,
@@ -555,6 +561,13 @@ impl Binder<'_> {
             PatternSyntax::Like => "~~",
             PatternSyntax::Ilike => "~~*",
             PatternSyntax::Similar => "similar to",
+        };
+        let types = [text.data_type, pattern.data_type];
+        let are_bytes = types.contains(&Some(DataType::Bytea))
+            && types.iter().all(|known| matches!(known, None | Some(DataType::Bytea)));
+        let (text, pattern) = match are_bytes && syntax == PatternSyntax::Like {
+            true => (self.letters(text)?, self.letters(pattern)?),
+            false => (text, pattern),
         };
         if [&text, &pattern].iter().any(|side| side.data_type.is_some_and(|known| !known.is_text())) {
             return Err(no_operator(&text, symbol, &pattern).into());

@@ -1,6 +1,7 @@
 //! PostgreSQL's rules on types: names in SQL, the common type of two operands, implicit conversions.
 
 use super::bind::is_bare_numeric;
+use crate::name::not_supported;
 use ankerdb_engine::{
     BitLength, DataType, Decimal, EnumType, Error, ListType, PackedType, Result, SqlState, SystemType, Value,
 };
@@ -29,9 +30,16 @@ pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
     let text = text.replace('"', "");
     let (name, modifiers) = match (text.find('('), text.find(')')) {
         (Some(open), Some(close)) if open < close => {
-            let modifiers = text[open + 1..close].split(',').map(|modifier| modifier.trim().parse::<u32>());
+            let written = || text[open + 1..close].split(',').map(str::trim);
+            let modifiers = written().map(str::parse::<u32>);
             let modifiers = modifiers.collect::<Result<Vec<_>, _>>().map_err(|_| {
-                Error::new(SqlState::InvalidParameterValue, format!("invalid type modifier in {text}"))
+                match written().all(|modifier| modifier.parse::<i32>().is_ok()) {
+                    true => not_supported(&format!("the type {text}")),
+                    false => {
+                        let message = format!("invalid type modifier in {text}");
+                        Error::new(SqlState::InvalidParameterValue, message)
+                    }
+                }
             })?;
             (format!("{}{}", text[..open].trim(), &text[close + 1..]), modifiers)
         }

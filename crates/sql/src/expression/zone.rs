@@ -1,10 +1,11 @@
 //! Time zones by their names: offsets, and places whose clocks change.
 //!
-//! A name is one of the list below, of the IANA database (in any case of its letters), or an offset as POSIX writes it, in which
+//! A name is an abbreviation (`zone_abbreviation`), one of the IANA database (in any case of its letters), or an offset as POSIX writes it, in which
 //! west is positive. The rules of places are those of the library `chrono-tz`.
 //!
 //! Not here: which zone a session is in (`ankerdb_value::Zone`).
 
+use super::zone_abbreviation;
 use ankerdb_engine::{Error, Result, SqlState};
 pub(crate) use ankerdb_value::Zone;
 use ankerdb_value::{ZoneRules, civil_from_days, days_from_civil};
@@ -17,55 +18,14 @@ const MICROSECONDS_PER_DAY: i64 = 86_400 * MICROSECONDS_PER_SECOND;
 /// 2100-01-01, from which on the library knows no changes of clocks.
 const RULES_END: i64 = 4_102_444_800 * MICROSECONDS_PER_SECOND;
 
-/// Abbreviations of PostgreSQL's usual list, with hours east of Greenwich: they stand for one offset all the year.
-const ABBREVIATIONS: &[(&str, i64)] = &[
-    ("utc", 0),
-    ("gmt", 0),
-    ("ut", 0),
-    ("uct", 0),
-    ("z", 0),
-    ("zulu", 0),
-    ("wet", 0),
-    ("west", 1),
-    ("bst", 1),
-    ("cet", 1),
-    ("met", 1),
-    ("cest", 2),
-    ("mest", 2),
-    ("eet", 2),
-    ("sast", 2),
-    ("eest", 3),
-    ("msk", 3),
-    ("hkt", 8),
-    ("jst", 9),
-    ("kst", 9),
-    ("aest", 10),
-    ("aedt", 11),
-    ("nzst", 12),
-    ("nzdt", 13),
-    ("ast", -4),
-    ("adt", -3),
-    ("est", -5),
-    ("edt", -4),
-    ("cst", -6),
-    ("cdt", -5),
-    ("mst", -7),
-    ("mdt", -6),
-    ("pst", -8),
-    ("pdt", -7),
-    ("akst", -9),
-    ("akdt", -8),
-    ("hst", -10),
-];
-
 /// The zone of this name.
 ///
 /// # Errors
 /// 22023 if there is none.
 pub(crate) fn named(name: &str) -> Result<Zone> {
     let plain = name.trim().to_ascii_lowercase();
-    if let Some((_, hours)) = ABBREVIATIONS.iter().find(|(known, _)| *known == plain) {
-        return Ok(Zone::East(hours * 3600 * MICROSECONDS_PER_SECOND));
+    if let Some(zone) = zone_abbreviation::named(&plain) {
+        return Ok(zone);
     }
     if let Some(west) = offset(&plain) {
         return Ok(Zone::East(-west));
@@ -113,8 +73,12 @@ pub(crate) fn offset_setting(seconds: i64) -> (Zone, String) {
 }
 
 fn place(lower: &str) -> Option<Zone> {
-    let found = PLACES.iter().find(|place| place.zone.name().eq_ignore_ascii_case(lower));
-    found.map(|place| Zone::Place(place))
+    rules_of(lower).map(|place| Zone::Place(place))
+}
+
+/// The rules of the place of this name, in any case of its letters.
+pub(super) fn rules_of(name: &str) -> Option<&'static Rules> {
+    PLACES.iter().find(|place| place.zone.name().eq_ignore_ascii_case(name))
 }
 
 /// All places.
@@ -162,6 +126,12 @@ impl Rules {
             false => moment,
         };
         DateTime::from_timestamp_micros(moment).map(|moment| moment.naive_utc())
+    }
+
+    /// How far east of Greenwich clocks would be at an instant if they were never put ahead.
+    pub(super) fn usual_east(&self, instant: i64) -> Option<i64> {
+        let offset = self.zone.offset_from_utc_datetime(&self.known(instant)?);
+        Some(offset.base_utc_offset().num_seconds() * MICROSECONDS_PER_SECOND)
     }
 
     /// How far clocks are ahead of the usual time at an instant.

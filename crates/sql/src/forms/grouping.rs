@@ -6,11 +6,12 @@
 //! GROUP BY DISTINCT ROLLUP (a), ROLLUP (a) GROUPING SETS ((a), ())
 //! ```
 
+use super::grouped_columns::GroupedColumns;
 use crate::plain_query::function;
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Query, Select,
-    SetExpr, Value,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Query,
+    Select, SetExpr, Value,
 };
 
 /// What stands before a list whose equal sets are one; no client can write it.
@@ -44,6 +45,11 @@ fn select_groups(select: &mut Select) -> Result<()> {
     let is_mark = |item: &Expr| matches!(item, Expr::Identifier(name) if name.value == DISTINCT);
     let is_distinct = items.first().is_some_and(is_mark);
     items.retain(|item| !is_mark(item));
+    if items.iter().any(|item| sets(item).is_some()) {
+        let mut columns = GroupedColumns { list: &mut select.projection, from: &mut select.from };
+        columns.tell_apart(items);
+        columns.written(items)?;
+    }
     let mut is_one = items.is_empty() && modifiers.is_empty() && select.having.is_some();
     let is_plain = |item: &Expr| sets(item).is_none();
     let is_usual = match items.as_slice() {
@@ -138,6 +144,11 @@ fn sets(item: &Expr) -> Option<Sets> {
         }
         _ => None,
     }
+}
+
+/// Whether the call stands for sets within others.
+pub(super) fn sets_function(function: &Function) -> bool {
+    matches!(function.name.to_string().to_ascii_lowercase().as_str(), "rollup" | "cube")
 }
 
 /// All of them, all but the last, and so on.

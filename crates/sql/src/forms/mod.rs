@@ -1,15 +1,22 @@
 //! Expressions that are written in simpler ones before anything is planned, the same for both paths: comparisons of rows are
-//! comparisons of their values ([`rows`]), windows that are made of named ones have their clauses ([`windows`]), GROUP BY is one list
+//! comparisons of their values ([`rows`]), and their fields are these ([`fields`]), windows that are made of named ones have their clauses ([`windows`]), GROUP BY is one list
 //! of sets ([`grouping`]), DISTINCT ON names expressions ([`distinct`]), BETWEEN SYMMETRIC and patterns before ANY and ALL are what they
 //! are made of ([`between`], [`patterns`]), aggregates in conditions of subqueries are subqueries ([`conditions`]), names in constant lists of objects are numbers ([`object_lists`]). Forms that the parser takes
-//! and PostgreSQL does not are refused ([`refused`]), and so are columns of nobody knows which table ([`references`]).
+//! and PostgreSQL does not are refused ([`refused`]), and so are columns of nobody knows which table ([`references`]), functions where they
+//! have no place ([`places`]), orders of nobody knows which column
+//! ([`orders`]), and recursions that have no meaning ([`recursion`]).
 
 mod between;
 mod conditions;
 mod distinct;
+mod fields;
+mod grouped_columns;
 mod grouping;
 mod object_lists;
+mod orders;
 mod patterns;
+mod places;
+mod recursion;
 mod references;
 mod refused;
 mod rows;
@@ -17,7 +24,8 @@ mod windows;
 
 pub(crate) use between::marked;
 pub(crate) use grouping::DISTINCT;
-pub(crate) use rows::{balanced, columns_of_row, row};
+pub(crate) use places::check_condition_of_rows;
+pub(crate) use rows::{balanced, columns_of_row, row, row_among};
 
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result};
@@ -67,13 +75,18 @@ impl Work for Forms {
     }
 
     fn query(&mut self, query: &mut Query) {
-        let checked = refused::query(query);
+        let tables = references::tables(query);
+        let checked = refused::query(query)
+            .and_then(|()| references::check_apart(&tables))
+            .and_then(|()| places::check(query))
+            .and_then(|()| orders::written(query))
+            .and_then(|()| recursion::check(query));
         self.note(checked);
-        self.tables.push(references::tables(query));
+        self.tables.push(tables);
         if !self.windows.is_empty() {
             conditions::hidden(query);
         }
-        let rewritten = rows::conditions(query);
+        let rewritten = fields::listed(query).and_then(|()| rows::conditions(query));
         self.note(rewritten);
         let rewritten = grouping::written(query);
         self.note(rewritten);
@@ -94,7 +107,7 @@ impl Work for Forms {
         self.note(checked);
         let checked = references::check(expression, &self.tables);
         self.note(checked);
-        let done = rows::value(expression);
+        let done = fields::value(expression).and_then(|()| rows::value(expression));
         self.note(done);
         any_bits(expression);
         let written = between::either(expression).or_else(|| patterns::over_items(expression));

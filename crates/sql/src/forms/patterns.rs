@@ -106,5 +106,5 @@ fn asked(left: &Expr, operator: &BinaryOperator, quantifier: Quantifier, right: 
     };
     use crate::dialect::Postgres;
     use datafusion::sql::sqlparser::parser::Parser;
-    Parser::new(&Postgres).try_with_sql(&text).ok()?.parse_expr().ok()
+    Parser::new(&Postgres::default()).try_with_sql(&text).ok()?.parse_expr().ok()
 }

@@ -54,6 +54,22 @@ fn collect(item: &TableWithJoins, tables: &mut TableReferences) {
 }
 
 /// # Errors
+/// 42712 for two tables of one name.
+pub(super) fn check_apart(tables: &[TableReference]) -> Result<()> {
+    for (count, table) in tables.iter().enumerate() {
+        let is_same = |before: &&TableReference| {
+            let are_plain = before.alias.is_none() && table.alias.is_none();
+            before.shown() == table.shown() && (!are_plain || before.schema == table.schema)
+        };
+        if tables[..count].iter().any(|before| is_same(&before)) {
+            let message = format!("table name {} specified more than once", quoted(table.shown()));
+            return Err(Error::new(SqlState::DuplicateAlias, message));
+        }
+    }
+    Ok(())
+}
+
+/// # Errors
 /// 42P09 for a name of several tables, 42P01 for one that an alias hides.
 pub(super) fn check(expression: &Expr, around: &[TableReferences]) -> Result<()> {
     let Expr::CompoundIdentifier(parts) = expression else { return Ok(()) };

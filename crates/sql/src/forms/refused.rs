@@ -1,7 +1,8 @@
 //! What the parser takes although PostgreSQL has no such form.
 
-use crate::name::dotted;
+use crate::name::{dotted, not_supported};
 use crate::syntax_error::near;
+use crate::written_forms::CURRENT_OF;
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
@@ -37,7 +38,7 @@ fn ident(name: &Ident) -> Result<()> {
 }
 
 /// # Errors
-/// 42601 for names that are written as texts, and names with dots in USING; 0A000 for an order of a set operation that computes.
+/// 42601 for names that are written as texts, names with dots in USING, and joins without a condition; 0A000 for an order of a set operation that computes.
 pub(super) fn query(query: &Query) -> Result<()> {
     order_of_set(query)?;
     let mut bodies = vec![query.body.as_ref()];
@@ -94,10 +95,16 @@ fn joins(item: &TableWithJoins) -> Result<()> {
         | Right(constraint)
         | RightOuter(constraint)
         | FullOuter(constraint) = &join.join_operator
-            && let JoinConstraint::Using(names) = constraint
-            && names.iter().any(|name| name.0.len() > 1)
         {
-            return Err(near("."));
+            match constraint {
+                JoinConstraint::Using(names) if names.iter().any(|name| name.0.len() > 1) => {
+                    return Err(near("."));
+                }
+                JoinConstraint::None => {
+                    return Err(Error::new(SqlState::SyntaxError, "syntax error: JOIN without ON or USING"));
+                }
+                _ => {}
+            }
         }
     }
     Ok(())
@@ -114,7 +121,7 @@ fn factor(factor: &TableFactor) -> Result<()> {
 }
 
 /// # Errors
-/// 42601 for slices with a step and `count(DISTINCT *)`; 42809 for aggregates of an order without one; 42883 for TRIM of three; 54023 for
+/// 0A000 for places of cursors; 42601 for slices with a step and `count(DISTINCT *)`; 42809 for aggregates of an order without one; 42883 for TRIM of three; 54023 for
 /// GROUPING of too many.
 pub(super) fn expression(expression: &Expr) -> Result<()> {
     match expression {
@@ -129,7 +136,7 @@ pub(super) fn expression(expression: &Expr) -> Result<()> {
             let message = format!("function pg_catalog.btrim({given}) does not exist");
             Err(Error::new(SqlState::UndefinedFunction, message))
         }
-        Expr::Function(function) => call(function),
+        Expr::Function(function) => call(function).and_then(|()| super::places::call(function)),
         _ => Ok(()),
     }
 }
@@ -143,6 +150,7 @@ fn call(function: &Function) -> Result<()> {
     }
     let name = dotted(&function.name);
     match name.strip_prefix("pg_catalog.").unwrap_or(&name) {
+        CURRENT_OF => Err(not_supported(CURRENT_OF)),
         name @ ("mode" | "percentile_cont" | "percentile_disc")
             if function.within_group.is_empty() && list.args.len() == 1 + usize::from(name != "mode") =>
         {

@@ -17,8 +17,8 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value,
 };
 
-/// The name of a subquery that rows are compared with; no client can write it.
-const COMPARED: &str = "\0rows";
+/// The name of a subquery that rows are compared with, which a view keeps in its text.
+const COMPARED: &str = "operator rows";
 
 /// Writes the comparisons with subqueries in WHERE and HAVING, where unknown is as good as false.
 pub(super) fn conditions(query: &mut Query) -> Result<()> {
@@ -167,6 +167,9 @@ fn compared(left: &Expr, op: &BinaryOperator, right: &Expr) -> Result<Option<Exp
     if left.len() != right.len() {
         return Err(unequal());
     }
+    if left.is_empty() {
+        return Err(Error::new(SqlState::FeatureNotSupported, "cannot compare rows of zero length"));
+    }
     Ok(Some(nested(match op {
         Eq => equal(&left, &right)?,
         NotEq => any(pairs(&left, &right).map(|(left, right)| binary(left, NotEq, right)).collect()),
@@ -258,6 +261,43 @@ fn rows_with(names: &[Ident], query: &Query, condition: Option<Expr>) -> Expr {
     let from = vec![TableWithJoins { relation, joins: Vec::new() }];
     let subquery = Box::new(crate::plain_query::plain_query(None, vec![one], from, condition));
     Expr::Exists { subquery, negated: false }
+}
+
+/// What a subquery was written for, if it was for a row that is among those of another query.
+pub(crate) struct RowAmong<'a> {
+    pub(crate) row: Vec<&'a Expr>,
+    pub(crate) query: &'a Query,
+    /// Whether it is for rows that may be equal, too.
+    pub(crate) is_maybe: bool,
+}
+
+/// The row and the query that `EXISTS (query)` compares.
+pub(crate) fn row_among(query: &Query) -> Option<RowAmong<'_>> {
+    let SetExpr::Select(select) = &*query.body else { return None };
+    let [from] = select.from.as_slice() else { return None };
+    let TableFactor::Derived { subquery, alias: Some(alias), .. } = &from.relation else { return None };
+    let mut among = RowAmong { row: Vec::new(), query: subquery, is_maybe: false };
+    let is_one = alias.name.value == COMPARED && gather(select.selection.as_ref()?, &mut among);
+    (is_one && among.row.len() == alias.columns.len()).then_some(among)
+}
+
+/// Gathers what is compared with the columns of the query; whether all of the condition is that.
+fn gather<'a>(condition: &'a Expr, among: &mut RowAmong<'a>) -> bool {
+    match condition {
+        Expr::Nested(inner) => gather(inner, among),
+        Expr::IsNull(_) => {
+            among.is_maybe = true;
+            true
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+            gather(left, among) && gather(right, among)
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            among.row.push(left);
+            matches!(&**right, Expr::Identifier(name) if name.value.starts_with(COMPARED))
+        }
+        _ => false,
+    }
 }
 
 fn pairs<'a>(left: &'a [Expr], right: &'a [Expr]) -> impl Iterator<Item = (Expr, Expr)> + 'a {

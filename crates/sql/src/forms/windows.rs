@@ -18,6 +18,8 @@ pub(super) fn defined(query: &mut Query) -> Result<Windows> {
 }
 
 fn define(body: &mut SetExpr, windows: &mut Windows) -> Result<()> {
+    // Windows of the selects before.
+    let outer = windows.len();
     match body {
         SetExpr::Select(select) => select.named_window.iter_mut().try_for_each(|definition| {
             // An earlier definition may be used by a later one.
@@ -29,7 +31,12 @@ fn define(body: &mut SetExpr, windows: &mut Windows) -> Result<()> {
                     spec.clone()
                 }
             };
-            windows.push((folded(&definition.0), spec));
+            let name = folded(&definition.0);
+            if windows[outer..].iter().any(|(known, _)| *known == name) {
+                let message = format!("window \"{name}\" is already defined");
+                return Err(Error::new(SqlState::WindowingError, message));
+            }
+            windows.push((name, spec));
             Ok(())
         }),
         SetExpr::SetOperation { left, right, .. } => {

@@ -3,8 +3,8 @@
 //! Where these differ from DataFusion's own: a sum never wraps around (it fails with 22003), the sum of
 //! bigints is a numeric, the average of integers and numerics is a numeric with 16 fractional digits or the
 //! argument's where those are more (PostgreSQL shows about 16 significant ones), and narrow numerics are read
-//! as they are stored. Intervals are in `interval_aggregate`; all other types go to DataFusion's functions, doubles
-//! looked at for overflow (`finite_sums`).
+//! as they are stored. Intervals are in `interval_aggregate`, sums of reals in `real_sums`; all other types go to DataFusion's
+//! functions, doubles looked at for overflow (`finite_sums`).
 //!
 //! The state is a 128-bit sum in the argument's scale and a count of values, for each group; both are the same
 //! whether the argument was narrow or wide, which `narrow.rs` relies on.
@@ -13,6 +13,7 @@ use super::error::external;
 use super::finite_sums;
 use super::interval_aggregate::{self, INTERVAL};
 use super::number_aggregate::{self, NUMBER, Told};
+use super::real_sums;
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Int64Array, PrimitiveArray,
@@ -88,6 +89,11 @@ impl ExactAggregate {
             ExactKind::Sum => Told::Sum,
             ExactKind::Average => Told::Average,
         }
+    }
+
+    /// Whether it adds up reals. Their average is that of doubles.
+    fn adds_reals(&self, argument: &DataType) -> bool {
+        self.kind == ExactKind::Sum && *argument == DataType::Float32
     }
 
     /// What the aggregate does with arguments of this type; `None` if DataFusion's function does it.
@@ -200,6 +206,7 @@ impl AggregateUDFImpl for ExactAggregate {
         let accepted = match argument {
             exact if self.shape(exact).is_some() => exact.clone(),
             DataType::Null => DataType::Int64,
+            real if self.adds_reals(real) => DataType::Float32,
             DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
             DataType::Decimal256(..) | DataType::Duration(_) => argument.clone(),
             DataType::Interval(_) => INTERVAL,
@@ -218,6 +225,7 @@ impl AggregateUDFImpl for ExactAggregate {
             Some(shape) => Ok(shape.result),
             None if arguments[0] == INTERVAL || matches!(arguments[0], DataType::Time64(_)) => Ok(INTERVAL),
             None if arguments[0] == NUMBER => Ok(NUMBER),
+            None if self.adds_reals(&arguments[0]) => Ok(DataType::Float32),
             None => Ok(self.stock.inner().return_type(arguments).unwrap_or_else(|_| arguments[0].clone())),
         }
     }
@@ -229,6 +237,9 @@ impl AggregateUDFImpl for ExactAggregate {
             }
             if *args.input_fields[0].data_type() == NUMBER {
                 return Ok(number_aggregate::state_fields(args.name, args.is_distinct));
+            }
+            if self.adds_reals(args.input_fields[0].data_type()) {
+                return Ok(real_sums::state_fields(args.name, args.is_distinct));
             }
             return self.stock.state_fields(args);
         };
@@ -257,6 +268,9 @@ impl AggregateUDFImpl for ExactAggregate {
             None if *args.expr_fields[0].data_type() == DataType::Float64 => {
                 Ok(finite_sums::single(self.stock.accumulator(args)?))
             }
+            None if self.adds_reals(args.expr_fields[0].data_type()) => {
+                Ok(real_sums::single(args.is_distinct))
+            }
             None => self.stock.accumulator(args),
             Some(shape) if args.is_distinct => {
                 Ok(Box::new(DistinctAccumulator { shape, seen: HashSet::new() }))
@@ -271,6 +285,7 @@ impl AggregateUDFImpl for ExactAggregate {
                 Ok(number_aggregate::sliding(self.told()))
             }
             None if is_ours(args.expr_fields[0].data_type()) => self.accumulator(args),
+            None if self.adds_reals(args.expr_fields[0].data_type()) => self.accumulator(args),
             None if *args.expr_fields[0].data_type() == DataType::Float64 => {
                 Ok(finite_sums::single(self.stock.create_sliding_accumulator(args)?))
             }
@@ -282,6 +297,7 @@ impl AggregateUDFImpl for ExactAggregate {
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
         match self.shape(args.expr_fields[0].data_type()) {
             None if is_ours(args.expr_fields[0].data_type()) => false,
+            None if self.adds_reals(args.expr_fields[0].data_type()) => !args.is_distinct,
             None => self.stock.groups_accumulator_supported(args),
             Some(_) => !args.is_distinct,
         }
@@ -292,6 +308,7 @@ impl AggregateUDFImpl for ExactAggregate {
             None if *args.expr_fields[0].data_type() == DataType::Float64 => {
                 Ok(finite_sums::grouped(self.stock.create_groups_accumulator(args)?))
             }
+            None if self.adds_reals(args.expr_fields[0].data_type()) => Ok(real_sums::grouped()),
             None => self.stock.create_groups_accumulator(args),
             Some(shape) => Ok(Box::new(ExactGroups { shape, groups: Vec::new() })),
         }

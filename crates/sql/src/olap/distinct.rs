@@ -1,7 +1,7 @@
 //! DISTINCT in aggregates, where DataFusion loses the types.
 //!
 //! It groups by the argument first where all aggregates with DISTINCT have the same one, and computes the others, such as sums,
-//! of parts. A sum of integers is a bigint, but a sum of bigints is a numeric: such sums stay whole.
+//! of parts. A sum of integers is a bigint, but a sum of bigints is a numeric: such sums stay whole, and those of reals.
 
 use super::exact_lists::ExactLists;
 use super::kept_above;
@@ -74,10 +74,12 @@ fn sums_integers(plan: &LogicalPlan) -> Result<bool> {
     for expression in &aggregate.aggr_expr {
         if let Expr::AggregateFunction(call) = expression
             && call.func.name() == "sum"
-            && expression.get_type(aggregate.input.schema().as_ref())? == DataType::Int64
-            && !call.params.distinct
         {
-            return Ok(true);
+            let result = expression.get_type(aggregate.input.schema().as_ref())?;
+            // Reals are added up in their order, which groups do not have.
+            if result == DataType::Float32 || (result == DataType::Int64 && !call.params.distinct) {
+                return Ok(true);
+            }
         }
     }
     Ok(false)

@@ -45,9 +45,13 @@ fn from_not_implemented(message: &str) -> Error {
         .any(|kind| message.contains(&format!("does not support logical expression {kind}(")));
     match is_subquery {
         true => dependent_subquery(),
-        false if message.starts_with("Dot access") => not_supported("a field of such a value"),
+        false if message.starts_with("Dot access") => field_of_value(),
         false => Error::new(SqlState::FeatureNotSupported, message.to_owned()),
     }
+}
+
+fn field_of_value() -> Error {
+    not_supported("a field of such a value")
 }
 
 fn translate(error: &DataFusionError) -> Error {
@@ -147,6 +151,17 @@ fn from_plan_message(message: &str) -> Error {
     if first_line.starts_with("SELECT DISTINCT ON expressions must match") {
         return Error::new(SqlState::InvalidColumnReference, first_line);
     }
+    if lower.starts_with("for select distinct, order by expressions") {
+        let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+        return Error::new(SqlState::InvalidColumnReference, message);
+    }
+    if let Some(number) = quoted_after(&lower, "cannot find column with position ") {
+        let message = format!("GROUP BY position {number} is not in select list");
+        return Error::new(SqlState::InvalidColumnReference, message);
+    }
+    if lower.starts_with("window function calls cannot be nested") {
+        return Error::new(SqlState::WindowingError, "window function calls cannot be nested");
+    }
     for (clause, state) in [
         ("LIMIT", SqlState::InvalidRowCountInLimitClause),
         ("OFFSET", SqlState::InvalidRowCountInResultOffsetClause),
@@ -245,6 +260,8 @@ fn from_execution_message(message: &str) -> Error {
     } else if lower.contains("cast error") || lower.contains("cannot cast") || lower.contains("parser error")
     {
         from_cast_message(&first_line)
+    } else if lower.contains("cannot access field at argument") {
+        field_of_value()
     } else if lower.contains("scalar subquery") && lower.contains("more than one") {
         Error::new(
             SqlState::FeatureNotSupported,

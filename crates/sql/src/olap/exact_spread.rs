@@ -1,10 +1,10 @@
 //! Variances and deviations of integers and numerics: exact sums of values and of squares in 256 bits.
 //!
-//! A result is a numeric with 16 fractional digits, or twice the argument's where those are more. PostgreSQL shows about 16
-//! significant digits instead.
+//! A result is a numeric of any length, which has as many digits as PostgreSQL gives it.
 
 use super::aggregate::out_of_range;
-use crate::expression::library::whole_root;
+use super::number_aggregate::spread;
+use ankerdb_value::NumberSum;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Int64Type, i256};
@@ -22,10 +22,6 @@ pub(super) enum Spread {
     DeviationSample,
 }
 
-/// Fractional digits of a result, at least.
-const SCALE: i8 = 16;
-/// The most.
-const SCALE_MAX: i8 = 24;
 /// Digits of the widest numeric.
 const PRECISION: u8 = 38;
 
@@ -53,14 +49,6 @@ fn scale_of(argument: &DataType) -> i8 {
     }
 }
 
-fn result_scale(scale: i8) -> i8 {
-    scale.saturating_mul(2).clamp(SCALE, SCALE_MAX)
-}
-
-fn power(exponent: i8) -> i256 {
-    i256::from_i128(10).wrapping_pow(u32::from(exponent.unsigned_abs()))
-}
-
 impl Exact {
     /// Names and types of the state.
     pub(super) const STATE: [(&'static str, DataType); 3] = [
@@ -68,11 +56,6 @@ impl Exact {
         ("sum", DataType::Decimal256(76, 0)),
         ("squares", DataType::Decimal256(76, 0)),
     ];
-
-    /// The type of the result.
-    pub(super) fn result(argument: &DataType) -> DataType {
-        DataType::Decimal128(PRECISION, result_scale(scale_of(argument)))
-    }
 
     pub(super) fn accumulator(
         spread: Spread,
@@ -91,59 +74,6 @@ impl Exact {
         let square = value.checked_mul(value).ok_or_else(overflow)?;
         self.squares = self.squares.checked_add(square).ok_or_else(overflow)?;
         Ok(())
-    }
-
-    /// The variance with the result's fractional digits.
-    fn variance(&self) -> Result<Option<i256>> {
-        let is_sample = matches!(self.spread, Spread::VarianceSample | Spread::DeviationSample);
-        if self.count < if is_sample { 2 } else { 1 } {
-            return Ok(None);
-        }
-        let count = i256::from_i128(i128::from(self.count));
-        let whole = count.checked_mul(self.squares).ok_or_else(overflow)?;
-        let distance =
-            whole.checked_sub(self.sum.checked_mul(self.sum).ok_or_else(overflow)?).ok_or_else(overflow)?;
-        let divisor = count.wrapping_mul(if is_sample { count.wrapping_sub(i256::ONE) } else { count });
-        let extra = result_scale(self.scale) - 2 * self.scale;
-        if extra < 0 {
-            return Ok(Some(rounded(distance, divisor.wrapping_mul(power(extra)))));
-        }
-        // The integer part first: with all digits it might have no room.
-        let (quotient, rest) = (distance.wrapping_div(divisor), distance.wrapping_rem(divisor));
-        let fraction = rounded(rest.wrapping_mul(power(extra)), divisor);
-        let shifted = quotient.checked_mul(power(extra)).ok_or_else(overflow)?;
-        Ok(Some(shifted.wrapping_add(fraction)))
-    }
-
-    fn told(&self) -> Result<Option<i128>> {
-        let Some(variance) = self.variance()? else { return Ok(None) };
-        let told = match self.spread {
-            Spread::VariancePopulation | Spread::VarianceSample => variance,
-            Spread::DeviationPopulation | Spread::DeviationSample => {
-                let shifted = variance.checked_mul(power(result_scale(self.scale))).ok_or_else(overflow)?;
-                root(shifted)
-            }
-        };
-        let told = told.to_i128().filter(|told| told.unsigned_abs() < 10u128.pow(u32::from(PRECISION)));
-        told.map(Some).ok_or_else(overflow)
-    }
-}
-
-/// The quotient, rounded half away from zero. No operand is negative.
-fn rounded(dividend: i256, divisor: i256) -> i256 {
-    let (quotient, rest) = (dividend.wrapping_div(divisor), dividend.wrapping_rem(divisor));
-    match rest.wrapping_add(rest) >= divisor {
-        true => quotient.wrapping_add(i256::ONE),
-        false => quotient,
-    }
-}
-
-/// The square root, rounded.
-fn root(square: i256) -> i256 {
-    let root = whole_root(square);
-    match square.wrapping_sub(root.wrapping_mul(root)) > root {
-        true => root.wrapping_add(i256::ONE),
-        false => root,
     }
 }
 
@@ -172,7 +102,9 @@ impl Accumulator for Exact {
             }
             self.seen = Some(seen);
         }
-        Ok(ScalarValue::Decimal128(self.told()?, PRECISION, result_scale(self.scale)))
+        let (sum, squares) = (self.sum.to_le_bytes(), self.squares.to_le_bytes());
+        let scale = u32::from(self.scale.unsigned_abs());
+        spread(self.spread, &NumberSum::of_totals(self.count as u64, scale, &sum, &squares))
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -210,19 +142,5 @@ impl Accumulator for Exact {
     fn size(&self) -> usize {
         let seen = self.seen.as_ref().map_or(0, HashSet::capacity);
         size_of_val(self) + seen * size_of::<i128>() * 2
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn roots_are_rounded_to_the_nearest_integer() {
-        for (square, expected) in
-            [(0, 0), (1, 1), (2, 1), (3, 2), (6, 2), (7, 3), (10i128.pow(36), 10i128.pow(18))]
-        {
-            assert_eq!(root(i256::from_i128(square)), i256::from_i128(expected), "{square}");
-        }
     }
 }

@@ -105,7 +105,7 @@ impl OlapEngine {
         let logical = self.instantiate(plan, &nulls, None, &view)?;
         let state = match &self.forks {
             Some(forks) => forks.state().clone(),
-            None => self.states.physical(telling.compiler, plan.row_count(&view)).clone(),
+            None => self.states.physical(telling.compiler, plan.shared_rows(&view)).clone(),
         };
         let physical = physical_plan(&state, &logical).await?;
         let physical = match self.forks {

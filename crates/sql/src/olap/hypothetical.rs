@@ -6,15 +6,20 @@
 //! percent_rank(v)    count(*) FILTER (WHERE x < v) / count(*), 0 for no rows
 //! cume_dist(v)       (1 + count(*) FILTER (WHERE NOT v < x)) / (1 + count(*))
 //! ```
-//! where `<` is the order that is written, for several columns one after the other.
+//! where `<` is the order that is written, for several columns one after the other. A value with columns in it is that of the group, which
+//! is NULL where a grouping set leaves the column out; each row still has its own. So there are counts beside NULL, too, and CASE
+//! chooses by the value of the group: `CASE WHEN v IS NULL THEN rank(NULL) ELSE rank(v) END`.
 
 use crate::name::{folded, not_supported};
 use crate::plain_query::{function, function_call};
+use crate::visit::visit_expressions;
 use ankerdb_engine::{Error, Result, SqlState};
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    BinaryOperator, CaseWhen, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, OrderByExpr, UnaryOperator, Value,
 };
+use std::ops::ControlFlow;
 
 /// The call in other words; `None` for other calls.
 pub(super) fn as_counts(call: &Function) -> Option<Result<Expr>> {
@@ -33,9 +38,41 @@ fn counts(call: &Function, name: &str) -> Result<Expr> {
         let hint = "The number of hypothetical direct arguments must match the number of ordering columns.";
         return Err(Error::new(SqlState::UndefinedFunction, message).with_hint(hint));
     };
+    by_group(&values, 0, &|values| counts_beside(call, name, values))
+}
+
+/// The counts beside the values of a group, of which those from a place on may be NULL.
+fn by_group(values: &[Expr], place: usize, counts: &dyn Fn(&[Expr]) -> Result<Expr>) -> Result<Expr> {
+    let Some(value) = values.get(place) else { return counts(values) };
+    let known = by_group(values, place + 1, counts)?;
+    if !has_column(value) {
+        return Ok(known);
+    }
+    let mut beside_null = values.to_vec();
+    beside_null[place] = Expr::value(Value::Null);
+    let result = by_group(&beside_null, place + 1, counts)?;
+    Ok(Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen { condition: Expr::IsNull(Box::new(nested(value.clone()))), result }],
+        else_result: Some(Box::new(known)),
+    })
+}
+
+fn has_column(value: &Expr) -> bool {
+    let found = visit_expressions(value, |part: &Expr| match part {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+fn counts_beside(call: &Function, name: &str, values: &[Expr]) -> Result<Expr> {
+    let keys = &call.within_group;
     let given = call.filter.as_deref();
     let rows = |condition: Option<Expr>| count(None, both(given, condition));
-    let before = || ordered(keys, &values, false);
+    let before = || ordered(keys, values, false);
     Ok(nested(match name {
         "rank" => binary(number("1"), BinaryOperator::Plus, rows(Some(before()))),
         "percent_rank" => {
@@ -44,7 +81,7 @@ fn counts(call: &Function, name: &str) -> Result<Expr> {
             function_call("coalesce", vec![share, double(number("0"))])
         }
         "cume_dist" => {
-            let not_behind = negated(ordered(keys, &values, true));
+            let not_behind = negated(ordered(keys, values, true));
             let one_more = |rows| double(nested(binary(number("1"), BinaryOperator::Plus, rows)));
             binary(one_more(rows(Some(not_behind))), BinaryOperator::Divide, one_more(rows(None)))
         }

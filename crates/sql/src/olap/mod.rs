@@ -50,6 +50,8 @@ mod gathered;
 mod generic;
 mod guessed_bounds;
 mod hypothetical;
+mod in_order;
+mod input_order;
 mod interval_aggregate;
 mod join_filters;
 mod join_order;
@@ -57,6 +59,7 @@ mod joined_texts;
 mod kept_above;
 mod kept_rows;
 mod kernel;
+mod known_items;
 pub(crate) mod labels;
 mod late_columns;
 mod lifted;
@@ -91,6 +94,7 @@ mod project;
 mod quantified;
 mod quantified_subquery;
 mod read_twice;
+mod real_sums;
 mod recomputed;
 mod reused;
 mod row_free;
@@ -142,7 +146,7 @@ use ankerdb_engine::{
     Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
 };
 use ankerdb_memory::account;
-use ankerdb_value::Clocks;
+use ankerdb_value::{Clocks, present, within_present};
 use chrono::DateTime;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -287,6 +291,8 @@ pub(crate) struct OlapPlan {
     tables: Vec<(Arc<Table>, ColumnSet)>,
     /// Whether what it has to do grows as its tables' rows.
     is_linear: bool,
+    /// Whether it hands on rows of one table, and nothing else.
+    is_listing: bool,
     /// Whether it reads what the session has to show before.
     shows_session: bool,
     /// Whether it reads the system catalog, or a sequence as a relation.
@@ -333,11 +339,13 @@ impl OlapPlan {
         self.reused.has_run();
     }
 
-    /// How many rows the tables have that it reads, about, if it has no others, and looks at none many times; else as many as can be.
-    fn row_count(&self, view: &ReadView) -> usize {
-        match self.is_linear {
-            true => self.tables.iter().map(|(table, _)| view.statistics(table).rows).sum(),
-            false => usize::MAX,
+    /// How many rows threads may share: those of the tables that it reads, about, if it has no others, and looks at none many times; else as
+    /// many as can be. A listing has none for them: one thread gives its rows as fast as they are sent, and in the order in which they lie.
+    fn shared_rows(&self, view: &ReadView) -> usize {
+        match (self.is_listing, self.is_linear) {
+            (true, _) => 0,
+            (false, true) => self.tables.iter().map(|(table, _)| view.statistics(table).rows).sum(),
+            (false, false) => usize::MAX,
         }
     }
 
@@ -449,6 +457,7 @@ impl OlapEngine {
             output: names::output(query, &told, &optimized)?,
             tables: tables_read(&optimized).map_err(from_datafusion)?,
             is_linear: planning::is_linear(&optimized).map_err(from_datafusion)?,
+            is_listing: planning::is_listing(&optimized),
             shows_session: reads_system(&optimized, system::SystemTable::shows_session)
                 .map_err(from_datafusion)?,
             reads_system: reads_system(&optimized, |_| true).map_err(from_datafusion)?,
@@ -517,7 +526,7 @@ impl OlapEngine {
         let Operators { plan, lent } = match operators {
             Some(operators) => operators,
             None => {
-                let state = self.states.physical(compiler, plan.row_count(view));
+                let state = self.states.physical(compiler, plan.shared_rows(view));
                 Operators { plan: physical_plan(state, &logical()?).await?, lent: None }
             }
         };
@@ -542,7 +551,7 @@ impl OlapEngine {
             return Ok(None);
         };
         let logical = bind_view(logical, run.view, run.view).map_err(from_datafusion)?;
-        match physical_plan(self.states.physical(compiler, plan.row_count(run.view)), &logical).await {
+        match physical_plan(self.states.physical(compiler, plan.shared_rows(run.view)), &logical).await {
             Ok(new) => plan.reused.keep(new, parameters, run),
             // What is wrong is said of the plan with the values in it.
             Err(_) => {
@@ -578,10 +587,10 @@ impl OlapEngine {
         cancel: &CancelHandle,
     ) -> Result<OlapPlan> {
         let engine = self.clone();
-        let (interrupt, clocks) = (cancel.interrupt().clone(), Clocks::current());
+        let (interrupt, clocks, began) = (cancel.interrupt().clone(), Clocks::current(), present());
         self.wait_unless(cancel, async move {
             let plan = || engine.plan_over(&query, &tables, &declared);
-            clocks.within(|| fold::interruptible(&interrupt, plan))
+            within_present(began, || clocks.within(|| fold::interruptible(&interrupt, plan)))
         })
     }
 
@@ -733,11 +742,13 @@ async fn physical_plan(state: &SessionState, logical: &LogicalPlan) -> Result<Ar
     state.query_planner().create_physical_plan(logical, state).await.map_err(from_datafusion)
 }
 
-/// The plan as it runs here: with parts that stand in it twice computed once, with filters of joins, and with its pipelines compiled.
+/// The plan as it runs here: with parts that stand in it twice computed once, with filters of joins, with its pipelines compiled, and with
+/// unions in their order.
 fn fitted(physical: Arc<dyn ExecutionPlan>, compiler: CompilerMode) -> Result<Arc<dyn ExecutionPlan>> {
     let shared = shared::with_shared(physical, compiler);
     let filtered = shared.and_then(|plan| join_filters::with_join_filters(plan, compiler));
-    filtered.and_then(|plan| compiled::with_pipelines(plan, compiler)).map_err(from_datafusion)
+    let compiled = filtered.and_then(|plan| compiled::with_pipelines(plan, compiler));
+    compiled.and_then(in_order::in_order).map_err(from_datafusion)
 }
 
 fn start(

@@ -5,7 +5,7 @@
 //! - `FROM (SELECT 1, 2) AS a (b)`: the second column gets its name in the list, too.
 //! - `SELECT a, b FROM t UNION SELECT b, c FROM u ORDER BY b`: the order is that of `SELECT * FROM (... UNION ...)`, which has the names of
 //!   the first query alone.
-//! - `SELECT 1 AS k FROM t GROUP BY k + 1`: names of columns of the result mean nothing within expressions.
+//! - `SELECT 1 AS k FROM t GROUP BY k + 1`, `HAVING k > 1`: names of columns of the result mean nothing within expressions.
 
 use super::planner::TableSources;
 use super::scope::Scope;
@@ -13,11 +13,11 @@ use crate::column_name::column_name;
 use crate::name::{folded, identifier, quoted, undefined_column};
 use crate::plain_query::{plain_select, query_of};
 use crate::view_text;
-use crate::visit::{Work, visit, visit_expressions};
+use crate::visit::{Work, visit, visit_expressions, walk};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef,
-    TableFactor, TableWithJoins, WildcardAdditionalOptions,
+    TableFactor, TableWithJoins, Visitor, WildcardAdditionalOptions,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -133,6 +133,33 @@ fn names(body: &SetExpr) -> Option<Vec<Vec<String>>> {
     Some(all)
 }
 
+/// The names in an expression, but for those in its subqueries.
+struct NamesHere {
+    names: Vec<String>,
+    depth: usize,
+}
+
+impl Visitor for NamesHere {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        if let (0, Expr::Identifier(name)) = (self.depth, expression) {
+            self.names.push(folded(name));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// Lists of columns' names behind those of tables.
 struct Lists<'a> {
     scope: Scope<'a>,
@@ -180,7 +207,7 @@ impl Lists<'_> {
     /// 42702 for a group of a name that several tables have, 42703 for an expression over names of the result.
     fn groups(&self, select: &Select) -> Result<()> {
         let GroupByExpr::Expressions(groups, _) = &select.group_by else { return Ok(()) };
-        if groups.is_empty() {
+        if groups.is_empty() && select.having.is_none() {
             return Ok(());
         }
         let Some(from) = self.scope.columns_of_from(&select.from) else { return Ok(()) };
@@ -211,6 +238,12 @@ impl Lists<'_> {
             {
                 return Err(undefined_column(&name));
             }
+        }
+        if let (Some(having), [_]) = (&select.having, self.depths.as_slice()) {
+            let mut used = NamesHere { names: Vec::new(), depth: 0 };
+            let _ = walk(having, &mut used);
+            let of_result = used.names.iter().find(|name| count(name) == 0 && is_alias(name));
+            return of_result.map_or(Ok(()), |name| Err(undefined_column(name)));
         }
         Ok(())
     }

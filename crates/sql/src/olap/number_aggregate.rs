@@ -125,6 +125,11 @@ fn evaluated(told: Told, sum: &NumberSum) -> Result<ScalarValue> {
     Ok(scalar(number.map_err(external)?.as_ref()))
 }
 
+/// A variance or deviation of numbers that were summed up with their squares.
+pub(super) fn spread(spread: Spread, sum: &NumberSum) -> Result<ScalarValue> {
+    evaluated(Told::Spread(spread), sum)
+}
+
 fn spread_of(spread: Spread) -> ankerdb_value::Spread {
     ankerdb_value::Spread {
         is_sample: matches!(spread, Spread::VarianceSample | Spread::DeviationSample),

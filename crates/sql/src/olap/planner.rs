@@ -12,12 +12,14 @@ use super::dependent;
 use super::error::external;
 use super::existence;
 use super::function::is_postgres;
+use super::input_order;
 use super::limited;
 use super::outer_aggregate;
 use super::quantified_subquery::Extremes;
 use super::scan::TableHandle;
 use super::sequence_order;
 use super::sets;
+use super::spelling::ARRAY;
 use super::system::{self, SystemTable};
 use super::ties;
 use super::unknown_function;
@@ -97,7 +99,10 @@ impl CatalogSources {
         if let Ok(sequence) = self.catalog.sequence(&name) {
             return Some(provider_as_source(Arc::new(SystemTable::of_sequence(sequence))));
         }
-        Some(provider_as_source(Arc::new(TableHandle::new(self.catalog.table(&name).ok()?))))
+        Some(provider_as_source(Arc::new(TableHandle::known_to(
+            &self.catalog,
+            self.catalog.table(&name).ok()?,
+        ))))
     }
 
     fn system(&self) -> Arc<SystemCatalog> {
@@ -156,7 +161,8 @@ pub(crate) fn bind(
         |name: &str| tables.function(name).or_else(|| state.scalar_functions().get(name).cloned());
     let mut parameters = Parameters::declared(declared);
     let extremes = Extremes::of(state)?;
-    let plan = typing::typed(existence::as_values(plan, &extremes)?, &mut parameters, &functions)?;
+    let plan = input_order::carried(existence::as_values(plan, &extremes)?)?;
+    let plan = typing::typed(plan, &mut parameters, &functions)?;
     let plan = computed_limits::numbered(plan)?;
     let plan = dependent::independent(limited::numbered(plan)?)?;
     let plan = sequence_order::behind_sorts(system::shown(plan, &functions)?)?;
@@ -255,6 +261,9 @@ impl ContextProvider for Names<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        if name == ARRAY {
+            return self.state.scalar_functions().get("make_array").cloned();
+        }
         let folded = unqualified(name).to_ascii_lowercase();
         let name = if unqualified(name) == name { name } else { &folded };
         let known = || self.state.scalar_functions().get(name).filter(|_| is_postgres(name)).cloned();

@@ -6,7 +6,7 @@ use crate::compiler_mode::CompilerMode;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::sync::{Arc, OnceLock};
 
 /// Tables of so many rows, all together, are read by one thread: others would take longer to begin.
@@ -29,6 +29,21 @@ pub(super) fn is_linear(plan: &LogicalPlan) -> Result<bool> {
     Ok(is_linear)
 }
 
+/// Whether a plan gives columns of one table, of all rows or of some of the first, as they lie.
+pub(super) fn is_listing(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(scan) => handle(&scan.source).is_ok_and(|table| table.is_some()),
+        LogicalPlan::Limit(limit) => is_listing(&limit.input),
+        LogicalPlan::SubqueryAlias(alias) => is_listing(&alias.input),
+        LogicalPlan::Projection(projection) => {
+            let is_column =
+                |shown: &Expr| matches!(shown.clone().unalias(), Expr::Column(_) | Expr::Literal(..));
+            projection.expr.iter().all(is_column) && is_listing(&projection.input)
+        }
+        _ => false,
+    }
+}
+
 /// The usual state, and those that differ from it, each from when it is asked for.
 pub(super) struct PlanningStates {
     usual: Arc<SessionState>,
@@ -44,9 +59,9 @@ impl PlanningStates {
         PlanningStates { usual, eager, single, with_parameters }
     }
 
-    /// What makes physical plans over tables of so many rows.
+    /// What makes physical plans of which threads may share so many rows.
     pub(super) fn physical(&self, compiler: CompilerMode, rows: usize) -> &SessionState {
-        if compiler.rows_min() == 0 {
+        if compiler.rows_min() == 0 && rows > 0 {
             self.eager
                 .get_or_init(|| self.other().with_physical_optimizer_rules(project::rules(true)).build())
         } else if rows <= FEW_ROWS {

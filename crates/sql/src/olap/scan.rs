@@ -25,7 +25,7 @@ use super::join_filters::{self, JoinKeys, ScanFilter};
 use super::part_reader::{IdentifiedRows, PartReader};
 use super::target::ROW_IDENTITY;
 use super::value::{bound, with_type};
-use ankerdb_engine::{ColumnDefinition, DataType, ROWS_PER_BLOCK, ReadView, Table};
+use ankerdb_engine::{Catalog, ColumnDefinition, DataType, ROWS_PER_BLOCK, ReadView, Table};
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
@@ -101,6 +101,13 @@ impl TableHandle {
     /// For binding: its fields tell which text types they have.
     pub(crate) fn new(table: Arc<Table>) -> TableHandle {
         TableHandle::showing(table, Shown::Columns)
+    }
+
+    /// For binding in a catalog, in which the primary key may be about to go.
+    pub(crate) fn known_to(catalog: &Catalog, table: Arc<Table>) -> TableHandle {
+        let has_key = catalog.indexes_of(&table).any(|index| index.definition().primary);
+        let handle = TableHandle::new(table);
+        if has_key { handle } else { TableHandle { keys: Constraints::default(), ..handle } }
     }
 
     /// For binding, with the rows' identities as a column behind the others.
@@ -765,8 +772,6 @@ impl ScanStream {
             if part >= self.parts {
                 break;
             }
-            // Newest blocks first: those still being filled take longest, and should not be waited for at the end.
-            let part = self.parts - 1 - part;
             if !self.may_hold(part) {
                 self.skipped.add(1);
                 continue;

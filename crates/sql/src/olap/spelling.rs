@@ -28,16 +28,28 @@ use crate::expression::notation::as_call;
 use crate::expression::quantified::{comparison, parts};
 use crate::expression::types::{ANY_BIT, data_type as expression_type};
 use crate::name::dotted;
-use crate::visit::{Work, visit};
+use crate::visit::{Work, visit, visit_expressions};
 use ankerdb_engine::{DataType as SqlType, Error, PackedType, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
     Query, SetExpr, Statement, Subscript, TimezoneInfo, TypedString, UnaryOperator, Value,
 };
+use std::ops::ControlFlow;
 
 /// The name of the function that gives an empty list for none; see [`lists`](super::lists).
 pub(super) const OR_EMPTY: &str = "array_or_empty";
+/// The name of the function that makes a list of its arguments. The planner does not look for columns of the queries around in `ARRAY[a]`.
+pub(super) const ARRAY: &str = "operator array";
+
+/// Whether an item may be a column, or be made of one.
+fn names_columns(items: &[Expr]) -> bool {
+    let see = |part: &Expr| match part {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    items.iter().any(|item| visit_expressions(item, see).is_break())
+}
 
 /// The query in other words.
 ///
@@ -57,16 +69,26 @@ pub(super) fn respelled(query: &Statement) -> Result<Statement> {
 /// 42883 for a call of `rank` and its like that has another number of arguments than its order.
 pub(super) fn with_calls(query: &Statement) -> Result<Statement> {
     let mut query = query.clone();
-    let mut calls = Calls { refused: None };
+    let mut calls = Calls { refused: None, depth: 0 };
     visit(&mut query, &mut calls);
     calls.refused.map_or_else(|| Ok(told_subqueries::told(told_casts::told(query))), Err)
 }
 
 struct Calls {
     refused: Option<Error>,
+    /// How many queries are around what is being visited.
+    depth: usize,
 }
 
 impl Work for Calls {
+    fn query(&mut self, _: &mut Query) {
+        self.depth += 1;
+    }
+
+    fn end_of_query(&mut self) {
+        self.depth -= 1;
+    }
+
     fn expression(&mut self, expression: &mut Expr) {
         if let Some(call) = domains::as_call(expression) {
             *expression = call;
@@ -102,6 +124,12 @@ impl Work for Calls {
         }
         if let Some(call) = of_numbers(expression) {
             *expression = call;
+        }
+        if let Expr::Array(array) = expression
+            && self.depth > 1
+            && names_columns(&array.elem)
+        {
+            *expression = calls(ARRAY, std::mem::take(&mut array.elem), Vec::new());
         }
         if let Expr::Value(value) = expression {
             match &value.value {

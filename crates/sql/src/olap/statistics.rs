@@ -126,7 +126,7 @@ impl AggregateUDFImpl for Statistic {
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         Ok(match is_exact(self.kind, &arguments[0]) {
             None if arguments[0] == NUMBER && self.spread().is_some() => NUMBER,
-            Some(_) => Exact::result(&arguments[0]),
+            Some(_) => NUMBER,
             None if self.kind == Kind::Count => DataType::Int64,
             None => DataType::Float64,
         })

@@ -437,6 +437,8 @@ impl ScalarUDFImpl for CatalogFunction {
         let wanted = |(given, declared): (&ArrowType, &DataType)| match declared {
             // A name is looked up where the function runs.
             DataType::System(SystemType::Object(_)) if is_text(given) => ArrowType::Utf8View,
+            // The columns of a line, where others say whether to be pretty.
+            DataType::Boolean if self.name() == "pg_get_viewdef" && given.is_integer() => ArrowType::Int64,
             other => wide_type(*other),
         };
         Ok(arguments.iter().zip(declared).map(wanted).collect())

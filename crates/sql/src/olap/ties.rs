@@ -44,6 +44,10 @@ fn count(fetch: &Expr) -> Option<Expr> {
 }
 
 fn over_ranks(limit: &Limit, count: Expr, number: usize) -> Result<LogicalPlan> {
+    if matches!(&count, Expr::Literal(value, _) if value.is_null()) {
+        let message = "row count cannot be null in FETCH FIRST ... WITH TIES clause";
+        return Err(external(Error::new(SqlState::InvalidRowCountInLimitClause, message)));
+    }
     let (columns, order, rows) = sorted(&limit.input);
     if order.is_empty() {
         let message = "WITH TIES of such a query is not supported";

@@ -23,14 +23,31 @@ pub(super) struct WithViews<'a> {
 }
 
 /// The views that a statement mentions, itself or through others, each planned once: a relation is looked up several times, and a
-/// view over a view would be planned as often for each of its levels.
+/// view over a view would be planned as often for each of its levels. Those that are being planned have no plan yet.
 #[derive(Default)]
-pub(super) struct PlannedViews(RefCell<Vec<(Arc<View>, Arc<ViewSource>)>>);
+pub(super) struct PlannedViews(RefCell<Vec<MentionedView>>);
+
+type MentionedView = (Arc<View>, Option<Arc<ViewSource>>);
 
 impl PlannedViews {
-    fn find(&self, view: &Arc<View>) -> Option<Arc<ViewSource>> {
+    fn find(&self, view: &Arc<View>) -> Option<Option<Arc<ViewSource>>> {
         let planned = self.0.borrow();
         planned.iter().find(|(known, _)| Arc::ptr_eq(known, view)).map(|(_, source)| source.clone())
+    }
+
+    /// Plans a view, which counts as being planned meanwhile.
+    fn plan(
+        &self,
+        view: &ViewSource,
+        plan: impl FnOnce() -> datafusion::error::Result<LogicalPlan>,
+    ) -> Result<Arc<ViewSource>> {
+        self.0.borrow_mut().push((view.view.clone(), None));
+        let bound = plan().map(|plan| Arc::new(view.bound(plan)));
+        let mut planned = self.0.borrow_mut();
+        planned.retain(|(known, _)| !Arc::ptr_eq(known, &view.view));
+        let bound = bound.map_err(from_datafusion)?;
+        planned.push((view.view.clone(), Some(bound.clone())));
+        Ok(bound)
     }
 }
 
@@ -38,12 +55,12 @@ impl TableSources for WithViews<'_> {
     fn source(&self, schema: Option<&str>, name: &str) -> Result<Arc<dyn TableSource>> {
         let source = self.tables.source(schema, name)?;
         let Some(view) = source.downcast_ref::<ViewSource>() else { return Ok(source) };
-        if let Some(planned) = self.planned.find(&view.view) {
-            return Ok(planned);
+        match self.planned.find(&view.view) {
+            Some(Some(planned)) => Ok(planned),
+            // No view reads itself: a query of its own WITH has its name.
+            Some(None) => Ok(source),
+            None => Ok(self.planned.plan(view, || self.plan(view))?),
         }
-        let bound = Arc::new(view.bound(self.plan(view).map_err(from_datafusion)?));
-        self.planned.0.borrow_mut().push((view.view.clone(), bound.clone()));
-        Ok(bound)
     }
 
     fn schema_of(&self, name: &str) -> Option<String> {

@@ -144,17 +144,33 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// The relation whose row an expression is.
     fn relation_of(&self, expression: &Expr) -> Option<(&Relation, &[String])> {
-        let Expr::Identifier(name) = expression else { return None };
-        let name = folded(name);
+        let levels = || std::iter::once(&self.from).chain(self.around.iter().rev());
+        let name = match expression {
+            Expr::Identifier(name) => folded(name),
+            Expr::QualifiedWildcard(name, _) => {
+                let parts: Vec<String> =
+                    name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
+                let relation = levels().flatten().find(|relation| relation.name.ends_with(&parts))?;
+                return Some((relation, relation.columns.as_deref()?));
+            }
+            _ => return None,
+        };
         let is_column =
             |relation: &Relation| relation.columns.as_ref().is_none_or(|columns| columns.contains(&name));
         // A column of a query around this one comes before a row of its own.
-        let levels = || std::iter::once(&self.from).chain(self.around.iter().rev());
         if levels().flatten().any(is_column) {
             return None;
         }
         let relation = levels().flatten().find(|relation| relation.name.last() == Some(&name))?;
         Some((relation, relation.columns.as_deref()?))
+    }
+
+    /// What `f.*` is of a function that gives single values: such a value.
+    fn only_column(&self, expression: &Expr) -> Option<Expr> {
+        let Expr::QualifiedWildcard(..) = expression else { return None };
+        let (relation, columns) = self.relation_of(expression)?;
+        let [column] = columns else { return None };
+        (relation.name.last() == Some(column)).then(|| column_of(relation, column))
     }
 
     /// What `tableoid` stands for, alone or behind a relation's name, where no column has this name.
@@ -235,6 +251,10 @@ impl Work for Rows<'_> {
         }
         if let Some(number) = self.table_number(expression) {
             *expression = number;
+            return;
+        }
+        if let Some(column) = self.only_column(expression) {
+            *expression = column;
             return;
         }
         if let Some((relation, columns)) = self.relation_of(expression) {

@@ -10,6 +10,7 @@ use crate::expression::cost::cheapest_first;
 use crate::expression::types::{Family, family, same_representation};
 use crate::expression::{Comparison, Expression, Quantifier, document};
 use ankerdb_engine::{Catalog, DataType, Direction, Index, IndexKind, IndexPosition, Table};
+use ankerdb_value::TextStyle;
 use std::sync::Arc;
 
 /// How to reach the rows.
@@ -335,6 +336,10 @@ impl<'a> Terms<'a> {
     /// The key of an index that a query with these conditions may use.
     fn of_index(&self, index: &Index, conditions: &[Expression]) -> Option<Vec<usize>> {
         let Some(key) = computed_key(index) else { return Some(index.definition().columns.clone()) };
+        // Another style may write the texts differently that the keys are.
+        if TextStyle::current() != TextStyle::default() {
+            return None;
+        }
         match is_implied(&key.predicate, conditions) {
             true => key.parts.iter().map(|part| self.position(part)).collect(),
             false => None,

@@ -627,9 +627,15 @@ fn create_table(create: &ast::CreateTable) -> Result<()> {
 }
 
 /// Options that say how rows are stored change nothing here; others do not exist.
-fn storage_option(option: &ast::SqlOption) -> Result<()> {
+///
+/// # Errors
+/// `InvalidParameterValue` for those, and for a part of pages that is out of PostgreSQL's bounds.
+pub(crate) fn storage_option(option: &ast::SqlOption) -> Result<()> {
     let name = match option {
-        ast::SqlOption::KeyValue { key, .. } => folded(key),
+        ast::SqlOption::KeyValue { key, value } => {
+            check_fill_factor(key, value)?;
+            folded(key)
+        }
         ast::SqlOption::Ident(key) => folded(key),
         other => return foreign(true, &other.to_string()),
     };
@@ -640,6 +646,18 @@ fn storage_option(option: &ast::SqlOption) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(SqlState::InvalidParameterValue, format!("unrecognized parameter \"{name}\"")))
+}
+
+fn check_fill_factor(name: &ast::Ident, value: &ast::Expr) -> Result<()> {
+    let text = value.to_string();
+    match text.trim_matches('\'').parse::<i64>() {
+        Ok(percent) if folded(name) == "fillfactor" && !(10..=100).contains(&percent) => {
+            let message = format!("value {percent} out of bounds for option \"fillfactor\"");
+            let detail = "Valid values are between \"10\" and \"100\".";
+            Err(Error::new(SqlState::InvalidParameterValue, message).with_detail(detail))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn primary_key(key: &ast::PrimaryKeyConstraint) -> Result<()> {

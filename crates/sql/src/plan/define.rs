@@ -15,7 +15,9 @@ use crate::altered_sequence::alteration;
 use crate::expression::types::data_type;
 use crate::like_clause::like_clause;
 use crate::made_table::{check_untyped, source};
-use crate::name::{ROLE, folded, not_supported, object_name, quoted, schema_name, undefined_column};
+use crate::name::{
+    ROLE, check_column_name, folded, not_supported, object_name, quoted, schema_name, undefined_column,
+};
 use crate::naming::CONCURRENTLY;
 use crate::null_keys::are_equal;
 use crate::refreshing::{Refresh, refresh};
@@ -600,6 +602,7 @@ fn collation(options: &[ast::ColumnOptionDef], data_type: DataType) -> Result<Op
 
 /// Adds a column behind the others, which may be of a domain.
 pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Result<NewColumn> {
+    check_column_name(&folded(&column.name))?;
     let mut new = add_plain_column(table, column)?;
     let is_counted = !new.sequences.is_empty() || !new.generations.is_empty();
     if let (Some(version), Some(added)) =
@@ -642,7 +645,7 @@ fn add_plain_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Res
             ColumnOption::Default(_) if counted.is_some() || definition.default.is_some() => {
                 return Err(several_defaults(&name, &table.name));
             }
-            ColumnOption::Default(expr) => definition.default = Some(checked(expr, &definition)?),
+            ColumnOption::Default(expr) => definition.default = Some(written_default(expr, &definition)?),
             ColumnOption::ForeignKey(clause) => {
                 foreign_keys.push(foreign_key(clause, option.name.as_ref(), std::slice::from_ref(&name))?);
             }
@@ -678,6 +681,7 @@ fn add_plain_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Res
             other => return Err(not_supported(&format!("the column option {other}"))),
         }
     }
+    check_null(&definition, column, &table.name)?;
     if !generations.is_empty() && definition.identity.is_some() {
         return Err(contradiction("both identity and generation expression", &name, &table.name));
     }
@@ -687,6 +691,31 @@ fn add_plain_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Res
     sequences.extend(counted.map(|sequence| OwnSequence { column: table.columns.len(), ..sequence }));
     table.columns.push(definition);
     Ok(NewColumn { keys, sequences, checks, foreign_keys, generations })
+}
+
+/// The text of a default, which is no condition unless it is in parentheses.
+fn written_default(expr: &Expr, column: &ColumnDefinition) -> Result<String> {
+    let word = match expr {
+        Expr::InList { negated: false, .. } | Expr::InSubquery { negated: false, .. } => "IN",
+        Expr::Between { negated: false, .. } => "BETWEEN",
+        Expr::Like { negated: false, .. } => "LIKE",
+        Expr::ILike { negated: false, .. } => "ILIKE",
+        Expr::BinaryOp { op: ast::BinaryOperator::And, .. } => "AND",
+        Expr::BinaryOp { op: ast::BinaryOperator::Or, .. } => "OR",
+        Expr::UnaryOp { op: ast::UnaryOperator::Not, .. } => "NOT",
+        _ => return checked(expr, column),
+    };
+    Err(crate::syntax_error::near(word))
+}
+
+/// 42601 for a column that says NULL and cannot be.
+fn check_null(definition: &ColumnDefinition, column: &ast::ColumnDef, table: &str) -> Result<()> {
+    let is_null = |option: &ast::ColumnOptionDef| matches!(option.option, ColumnOption::Null);
+    if definition.nullable || !column.options.iter().any(is_null) {
+        return Ok(());
+    }
+    let of = format!("column {} of table {}", quoted(&definition.name), quoted(table));
+    Err(Error::new(SqlState::SyntaxError, format!("conflicting NULL/NOT NULL declarations for {of}")))
 }
 
 /// 42601 for what other dialects write.

@@ -13,7 +13,7 @@ use ankerdb_engine::{
     ColumnDefinition, ColumnText, DataType, Derivation, Error, Index, Interrupt, KeyFunction, Result,
     SqlState, SystemType, TableDefinition, Value,
 };
-use ankerdb_value::assign;
+use ankerdb_value::{TextStyle, assign};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 use std::any::Any;
 use std::ops::ControlFlow;
@@ -30,6 +30,12 @@ pub(crate) struct ComputedKey {
 
 impl KeyFunction for ComputedKey {
     fn key(&self, value: &dyn Fn(usize) -> Value) -> Result<Option<Vec<Value>>> {
+        TextStyle::usual(|| self.computed(value))
+    }
+}
+
+impl ComputedKey {
+    fn computed(&self, value: &dyn Fn(usize) -> Value) -> Result<Option<Vec<Value>>> {
         let interrupt = Interrupt::default();
         let context = Context::of_row(value, &interrupt);
         for condition in &self.predicate {

@@ -47,6 +47,7 @@ impl Planner<'_> {
             version,
             path,
             clocks: Clocks::current(),
+            present: None,
             kind,
             parameters: Vec::new(),
             output,

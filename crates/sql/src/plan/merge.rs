@@ -2,7 +2,7 @@
 
 use super::default::defaults;
 use super::joined::{Action, Clause, Join, JoinedTables, Names};
-use super::write::{WritePlan, check_given, check_width, is_default, target_columns};
+use super::write::{WritePlan, check_width, is_default, overriding, target_columns};
 use super::{Planner, joined};
 use crate::clauses::{DEFAULTS, NOTHING};
 use crate::expression::bind::{Bound, elsewhere};
@@ -104,14 +104,18 @@ impl joined::Join<'_> {
         let [row] = values.rows.as_slice() else {
             return Err(Error::new(SqlState::SyntaxError, "MERGE inserts one row at a time").into());
         };
-        let targets = target_columns(&self.target, &insert.columns)?;
-        check_width(row.content.len(), targets.len(), !insert.columns.is_empty())?;
+        let (overriding, columns) = overriding(&insert.columns);
+        let targets = target_columns(&self.target, columns)?;
+        check_width(row.content.len(), targets.len(), !columns.is_empty())?;
+        let is_given = |column: usize, expr: &ast::Expr| {
+            !is_default(expr) && !overriding.is_ignored(&table.columns()[column])
+        };
         let given: Vec<(usize, &ast::Expr)> =
-            targets.into_iter().zip(&row.content).filter(|(_, expr)| !is_default(expr)).collect();
+            targets.into_iter().zip(&row.content).filter(|(column, expr)| is_given(*column, expr)).collect();
         let mut values =
             defaults(&table, &self.target.schema, |column| given.iter().all(|(other, _)| *other != column))?;
         for (column, expr) in given {
-            check_given(&table.columns()[column])?;
+            overriding.check_given(&table.columns()[column])?;
             values[column] = self.value(expr, column, Names::Others)?;
         }
         Ok(values)

@@ -30,7 +30,7 @@ mod user_type;
 mod with;
 mod write;
 
-pub(crate) use clauses::locks_rows;
+pub(crate) use clauses::{locks_rows, storage_option};
 pub(crate) use comment::Commented;
 pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{
@@ -68,11 +68,13 @@ use crate::olap::{OlapPlan, parameter};
 use crate::parse::Statement;
 use crate::table_locks::Hold;
 use crate::user_types;
+use crate::visit::visit_expressions;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SearchPath, SqlState, Table};
-use ankerdb_value::Clocks;
+use ankerdb_value::{Clocks, mentions_present, present};
 use datafusion::sql::sqlparser::ast;
 use std::cell::Cell;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A statement ready to run, as long as the catalog stays at `version` and is looked at along `path`, in sessions of these clocks.
@@ -80,6 +82,8 @@ pub(crate) struct Planned {
     pub version: u64,
     pub path: Arc<SearchPath>,
     pub clocks: Clocks,
+    /// The moment that texts like `now` in it stand for, if there may be some.
+    pub present: Option<i64>,
     pub kind: PlanKind,
     /// Types of $1, $2, ...
     pub parameters: Vec<DataType>,
@@ -134,8 +138,28 @@ impl Planned {
     pub(crate) fn is_for(&self, version: u64, path: &Arc<SearchPath>) -> bool {
         self.version == version
             && self.clocks == Clocks::current()
+            && (self.present.is_none() || self.present == present())
             && (Arc::ptr_eq(&self.path, path) || self.path == *path)
     }
+}
+
+/// Whether texts in a statement may stand for the present moment.
+fn is_of_present(statement: &Statement) -> bool {
+    let Some(statement) = statement.ast.as_deref().filter(|_| mentions_present(&statement.sql)) else {
+        return false;
+    };
+    let found = visit_expressions(statement, |expr| {
+        let value = match expr {
+            ast::Expr::Value(value) => &value.value,
+            ast::Expr::TypedString(typed) => &typed.value.value,
+            _ => return ControlFlow::Continue(()),
+        };
+        match value {
+            ast::Value::SingleQuotedString(text) if mentions_present(text) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    });
+    found.is_break()
 }
 
 /// 0A000 for a statement that is read as of a moment and does more than read.
@@ -221,6 +245,7 @@ impl<'a> Planner<'a> {
             version,
             path,
             clocks: Clocks::current(),
+            present: is_of_present(statement).then(present).flatten(),
             kind,
             parameters: parameters.finish(),
             output,

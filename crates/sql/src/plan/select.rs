@@ -47,7 +47,7 @@ impl Planner<'_> {
             }
             _ => return elsewhere("a join"),
         };
-        let lock = lock_wait(&query.locks, &name)?;
+        let lock = lock_wait(&query.locks, &name, table.as_deref())?;
         let scope = table.as_ref().map_or_else(Scope::default, |table| self.scope(table, name));
         let mut subqueries = SubqueryPlans::in_rows(self);
         let mut binder = Binder::new(scope, parameters);
@@ -297,7 +297,7 @@ pub(super) fn bind_limit(
         };
         if !expression.is_constant() {
             let message = format!("argument of {clause} must not contain variables");
-            return Err(Error::new(SqlState::SyntaxError, message).into());
+            return Err(Error::new(SqlState::InvalidColumnReference, message).into());
         }
         Ok(Some(expression))
     };
@@ -308,8 +308,13 @@ pub(super) fn bind_limit(
 /// one that waits least counts.
 ///
 /// # Errors
-/// `UndefinedTable` for OF with another name than `relation`, that of the only one there is.
-fn lock_wait(locks: &[ast::LockClause], relation: &str) -> Bound<Option<LockWait>> {
+/// `UndefinedTable` for OF with another name than `relation`, that of the only one there is; `WrongObjectType` for a materialized view.
+fn lock_wait(locks: &[ast::LockClause], relation: &str, table: Option<&Table>) -> Bound<Option<LockWait>> {
+    if let Some(table) = table.filter(|table| !locks.is_empty() && table.definition().materialized.is_some())
+    {
+        let message = format!("cannot lock rows in materialized view {}", quoted(table.name()));
+        return Err(Error::new(SqlState::WrongObjectType, message).into());
+    }
     let mut waits = Vec::with_capacity(locks.len());
     for lock in locks {
         if let Some(of) = &lock.of

@@ -73,10 +73,11 @@ pub(crate) fn altered(
         if increment < 0 { (-largest - 1, -1) } else { (1, largest) }
     };
     if let Some(data_type) = data_type {
-        // The ends of the former type become those of the new one.
+        // The ends of the former type become those of the new one, whichever way the sequence counts.
         let largest = SequenceDefinition::new("", old.data_type).maximum;
-        maximum = maximum.or((old.maximum == largest).then_some(None));
-        minimum = minimum.or((old.minimum == -largest - 1).then_some(None));
+        let new = SequenceDefinition::new("", data_type).maximum;
+        maximum = maximum.or((old.maximum == largest).then_some(Some(new)));
+        minimum = minimum.or((old.minimum == -largest - 1).then_some(Some(-new - 1)));
         sequence.data_type = data_type;
     }
     let (lowest, highest) = usual(sequence.data_type, sequence.increment);

@@ -77,7 +77,13 @@ impl Planner<'_> {
         let alias = alias(&view.name);
         let (levels, table) = levels(view, &self.catalog, verb)?;
         let schema = self.catalog.schema_of(&table).to_owned();
-        Ok(WriteTarget { table, schema, alias, view: Some(WrittenView { levels }), verb })
+        let view = WrittenView { levels };
+        if verb == Verb::Insert
+            && let Some((column, view)) = view.lost_default()
+        {
+            return Err(not_written(verb, column, view));
+        }
+        Ok(WriteTarget { table, schema, alias, view: Some(view), verb })
     }
 }
 
@@ -136,10 +142,7 @@ impl WriteTarget {
             }
             Err(refused) => refused,
         };
-        let verb = if self.verb == Verb::Insert { "insert into" } else { "update" };
-        let message = format!("cannot {verb} column {} of view {}", quoted(column), quoted(name));
-        let detail = "View columns that are not columns of their base relation are not updatable.";
-        Err(Error::new(SqlState::FeatureNotSupported, message).with_detail(detail).into())
+        Err(not_written(self.verb, column, name))
     }
 
     /// The default of a column of the table.
@@ -227,6 +230,14 @@ impl WriteTarget {
         }
         factor
     }
+}
+
+/// 0A000 for a column of a view that is computed.
+fn not_written(verb: Verb, column: &str, view: &str) -> Refusal {
+    let verb = if verb == Verb::Insert { "insert into" } else { "update" };
+    let message = format!("cannot {verb} column {} of view {}", quoted(column), quoted(view));
+    let detail = "View columns that are not columns of their base relation are not updatable.";
+    Error::new(SqlState::FeatureNotSupported, message).with_detail(detail).into()
 }
 
 /// A condition or a value; the reason if the OLTP path does not know it.

@@ -396,13 +396,28 @@ impl Writing<'_, '_> {
 
 /// Whose values count for columns that number their rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Overriding {
+pub(super) enum Overriding {
     /// Those given, where columns take some.
     Nothing,
     /// Those given, always.
     System,
     /// Their own.
     User,
+}
+
+impl Overriding {
+    /// Whether the value given for the column is left alone.
+    pub(super) fn is_ignored(self, column: &ColumnDefinition) -> bool {
+        self == Overriding::User && column.identity.is_some()
+    }
+
+    /// 428C9 for a column that takes no values of statements.
+    pub(super) fn check_given(self, column: &ColumnDefinition) -> Bound<()> {
+        match self {
+            Overriding::Nothing => check_given(column),
+            Overriding::System | Overriding::User => check_not_computed(column),
+        }
+    }
 }
 
 /// The columns that an INSERT gives values for.
@@ -437,19 +452,6 @@ impl Targets {
         }
         check_once(target, &columns)?;
         Ok(Targets { columns, is_named: !names.is_empty(), all, refused, overriding })
-    }
-
-    /// Whether the value given for the column is left alone.
-    fn is_ignored(&self, column: &ColumnDefinition) -> bool {
-        self.overriding == Overriding::User && column.identity.is_some()
-    }
-
-    /// 428C9 for a column that takes no values of statements.
-    fn check_given(&self, column: &ColumnDefinition) -> Bound<()> {
-        match self.overriding {
-            Overriding::Nothing => check_given(column),
-            Overriding::System | Overriding::User => check_not_computed(column),
-        }
     }
 
     /// That so many values are no more than there are columns for.
@@ -492,7 +494,7 @@ fn named_columns(target: &WriteTarget, names: &[ast::ObjectName]) -> Bound<Vec<u
 }
 
 /// Takes OVERRIDING out of the list of columns, where it is a column ([`crate::clauses`]).
-fn overriding(columns: &[ast::ObjectName]) -> (Overriding, &[ast::ObjectName]) {
+pub(super) fn overriding(columns: &[ast::ObjectName]) -> (Overriding, &[ast::ObjectName]) {
     let first = columns.first().and_then(|name| name.0.first()).and_then(|part| part.as_ident());
     match first.map(|ident| ident.value.as_str()) {
         Some(SYSTEM_VALUES) => (Overriding::System, &columns[1..]),
@@ -591,7 +593,7 @@ impl Writing<'_, '_> {
         let width = values.rows.first().map_or(0, |row| row.content.len());
         let columns = &targets.columns;
         let is_given = |position: usize| {
-            let ignored = targets.is_ignored(&table.columns()[position]);
+            let ignored = targets.overriding.is_ignored(&table.columns()[position]);
             !ignored && columns[..width.min(columns.len())].contains(&position)
         };
         let asks = |position: usize| {
@@ -610,8 +612,8 @@ impl Writing<'_, '_> {
             targets.check_width(width)?;
             let mut expressions = defaults.clone();
             for (expr, &column) in row.content.iter().zip(columns) {
-                if !is_default(expr) && !targets.is_ignored(&table.columns()[column]) {
-                    targets.check_given(&table.columns()[column])?;
+                if !is_default(expr) && !targets.overriding.is_ignored(&table.columns()[column]) {
+                    targets.overriding.check_given(&table.columns()[column])?;
                     expressions[column] = binder.bind_assigned(expr, &table.columns()[column])?;
                 }
             }
@@ -632,7 +634,7 @@ impl Writing<'_, '_> {
         let table = &self.target.table;
         let given = targets.columns.iter().take(width).enumerate();
         let given: Vec<(usize, usize)> = given
-            .filter(|(_, target)| !targets.is_ignored(&table.columns()[**target]))
+            .filter(|(_, target)| !targets.overriding.is_ignored(&table.columns()[**target]))
             .map(|(source, target)| (source, *target))
             .collect();
         let defaults = self.defaults(|position| given.iter().all(|(_, target)| *target != position))?;
@@ -689,7 +691,7 @@ fn check_query(table: &Table, targets: &Targets, query: &QueryPlan, output: &[Ou
     targets.check_width(output.len())?;
     for (position, (column, &target)) in output.iter().zip(&targets.columns).enumerate() {
         let target = &table.columns()[target];
-        targets.check_given(target)?;
+        targets.overriding.check_given(target)?;
         // A literal in the select list has no type of its own.
         let literal = matches!(query, QueryPlan::Select(plan) if matches!(plan.projection[position], Expression::Literal(_)));
         if !literal && !assignable(column.data_type, target.data_type) {

@@ -106,7 +106,10 @@ impl SqlSession {
     /// Runs a statement, and returns its rows if it has some.
     fn run_statement(&mut self, statement: &Statement) -> Result<Option<ResultRows>> {
         match statement.command.as_deref() {
-            None | Some(Command::Notify { .. } | Command::SetConstraints { .. } | Command::Do(_)) => {}
+            None
+            | Some(
+                Command::Notify { .. } | Command::SetConstraints { .. } | Command::Do(_) | Command::Absent(_),
+            ) => {}
             Some(command) => return Err(not_supported(&format!("{} in DO", command.tag()))),
         }
         self.catch_up()?;

@@ -26,6 +26,7 @@ pub(super) type KeptSettings = Option<(Settings, Settings)>;
 const REPORTED: &[(&str, &str)] = &[
     ("application_name", "application_name"),
     ("DateStyle", "datestyle"),
+    ("IntervalStyle", "intervalstyle"),
     ("TimeZone", "timezone"),
     ("default_transaction_read_only", "default_transaction_read_only"),
 ];

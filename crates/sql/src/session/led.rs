@@ -10,6 +10,7 @@ use crate::kept_snapshots::KeptSnapshot;
 use crate::plan::{PlanKind, QueryPlan};
 use crate::prepared::Prepared;
 use ankerdb_engine::{Error, Result, SqlState, Transaction, Value};
+use ankerdb_value::enter_present;
 
 impl SqlSession {
     /// Runs a statement in the caller's transaction. `began`: when that began, in microseconds since 1970, which `now()`
@@ -29,6 +30,7 @@ impl SqlSession {
         parameters: &[Value],
     ) -> Result<Outcome> {
         self.deadline = None;
+        enter_present(Some(began));
         self.runner.interrupt().check()?;
         let limit = self.settings.limits.statement;
         self.deadline = limit.map(|limit| self.runner.engine.deadlines().set(limit, self.cancel_handle()));

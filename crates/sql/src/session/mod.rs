@@ -8,6 +8,7 @@
 //! Every loop that may be long, in planning and in execution, looks at the session's interrupt ([`cancel`]); its limit of
 //! time raises it ([`crate::deadline`]).
 
+mod absent;
 mod as_of;
 mod autocommit;
 mod cancel;
@@ -34,6 +35,7 @@ mod channel;
 mod led;
 mod transaction;
 mod truncate;
+mod upkeep;
 
 use table_lock::HeldTableLocks;
 pub(crate) use table_lock::LockedTables;
@@ -204,6 +206,7 @@ impl SqlSession {
         }
         self.settings.clocks.enter();
         self.publisher.begin(&statement.sql);
+        self.enter_present(true);
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
         let due = due.and_then(|()| if ends_block(&statement) { Ok(()) } else { self.catch_up() });
         let (text, before) = (statement.sql.clone(), statement.before);
@@ -231,6 +234,8 @@ impl SqlSession {
     /// `statement_timeout` of the next one counts from here, so that its parsing and planning are part of it. Callers
     /// that do without begin the time of each statement with [`execute`](Self::execute).
     pub fn begin_message(&mut self) {
+        // Values of parameters may be read before a statement begins.
+        self.enter_present(false);
         self.begin_time();
         (self.has_begun, self.in_message) = (true, true);
     }
@@ -283,6 +288,7 @@ impl SqlSession {
         self.settings.clocks.enter();
         self.recent.enter(self.runner.catalog_version());
         self.publisher.begin(prepared.text());
+        self.enter_present(true);
         let due = self.runner.interrupt().check();
         let was_read_only = self.block.is_open() && self.block.is_read_only(&self.settings);
         let outcome = due.and_then(|()| run(self));
@@ -313,6 +319,7 @@ impl SqlSession {
     fn execute_current(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         check_count(prepared, parameters)?;
         self.check_usable(prepared)?;
+        self.runner.sequences.keep_unchanged(self.block.is_read_only(&self.settings));
         if prepared.command().is_some() {
             self.catch_up()?;
             return self.command(prepared, parameters);

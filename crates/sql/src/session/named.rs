@@ -8,7 +8,7 @@ use crate::expression::bind::type_name;
 use crate::expression::types::assignable;
 use crate::expression::types::data_type;
 use crate::expression::{Binder, Parameters, Refusal, Scope, evaluate};
-use crate::name::{folded, not_supported, quoted};
+use crate::name::{not_supported, quoted};
 use crate::parse::Statement;
 use crate::plan::{PlanKind, Planned};
 use crate::prepared::Prepared;
@@ -126,6 +126,7 @@ impl SqlSession {
             version: 0,
             path,
             clocks: Clocks::default(),
+            present: None,
             kind,
             parameters,
             output,
@@ -181,6 +182,9 @@ impl SqlSession {
             Command::CreateSnapshot(name) => self.create_snapshot(name)?,
             Command::DropSnapshot { name, if_exists } => self.drop_snapshot(name, *if_exists)?,
             Command::Maintain { tag, tables } => self.maintain(tag, tables)?,
+            Command::Reindex(reindexed) => self.reindex(reindexed)?,
+            Command::Cluster(clustered) => self.cluster(clustered.as_ref())?,
+            Command::Absent(absent) => self.run_absent(absent)?,
             Command::Listen(_) | Command::Unlisten(_) | Command::Notify { .. } => self.talk(command)?,
             Command::SetConstraints { names, is_deferred } => self.set_constraints(names, *is_deferred)?,
             Command::Do(text) => return self.run_do(text),
@@ -227,28 +231,6 @@ impl SqlSession {
             transaction.set_deferred(names, is_deferred);
             transaction.check_constraints()
         })
-    }
-
-    /// VACUUM and ANALYZE, for which there is nothing to do: memory is reclaimed, and statistics are counted, by themselves. CHECKPOINT.
-    fn maintain(&mut self, tag: &str, tables: &[(ast::ObjectName, Vec<ast::Ident>)]) -> Result<()> {
-        if tag == "VACUUM" {
-            self.prepare_alone(tag)?;
-        }
-        if tag == "CHECKPOINT" {
-            let interrupt = self.runner.interrupt();
-            self.runner.engine.database().checkpoint(&|| interrupt.check())?;
-        }
-        let catalog = self.runner.catalog();
-        for (name, columns) in tables {
-            let table = catalog.table(&crate::name::object_name(name)?)?;
-            let missing = columns.iter().map(folded).find(|column| table.column_position(column).is_none());
-            if let Some(column) = missing {
-                let message =
-                    format!("column {} of relation {} does not exist", quoted(&column), quoted(table.name()));
-                return Err(Error::new(SqlState::UndefinedColumn, message));
-            }
-        }
-        Ok(())
     }
 
     fn execute_named(

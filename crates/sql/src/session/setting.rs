@@ -12,7 +12,7 @@ use crate::name::not_supported;
 use crate::plan::Setting;
 use crate::version::SERVER_VERSION;
 use ankerdb_engine::{DataType, Error, Interval, Isolation, Result, SearchPath, SqlState, Value};
-use ankerdb_value::{Clocks, DateStyle, Zone};
+use ankerdb_value::{Clocks, DateStyle, IntervalStyle, Zone};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use std::time::Duration;
 const DEFAULT_PATH: &str = "\"$user\", public";
 
 /// How late queries may be.
-const MAX_STALENESS: &str = "ankerdb.max_staleness";
+pub(crate) const MAX_STALENESS: &str = "ankerdb.max_staleness";
 
 /// What programs of former times turn off; it is not listed, as in PostgreSQL.
 const WITH_OIDS: &str = "default_with_oids";
@@ -136,7 +136,7 @@ pub(super) struct Settings {
     pub compiler: CompilerMode,
     /// What `search_path` stands for.
     pub path: Arc<SearchPath>,
-    /// What `timezone` and `datestyle` stand for.
+    /// What `timezone`, `datestyle` and the settings of how values are written stand for.
     pub clocks: Clocks,
     /// The schema of the session's temporary relations.
     temporary: Arc<str>,
@@ -202,6 +202,7 @@ impl Settings {
                         changed.map_err(|detail| invalid_value("DateStyle", &value).with_detail(detail))?;
                     value = self.clocks.style.to_string();
                 }
+                self.note_style(name, &value);
                 if name == "search_path" {
                     self.path =
                         Arc::new(path::parse(&value, &self.temporary).ok_or_else(|| {
@@ -219,6 +220,20 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// Writes values by a setting's value from here on, if it is one of how they are written.
+    fn note_style(&mut self, name: &str, value: &str) {
+        let style = &mut self.clocks.text;
+        match name {
+            "bytea_output" => style.escapes_bytes = value == "escape",
+            // One is as good as more.
+            "extra_float_digits" => {
+                style.float_digits = value.trim().parse().map_or(1, |digits: i8| digits.min(1))
+            }
+            "intervalstyle" => style.interval = IntervalStyle::named(value).unwrap_or_default(),
+            _ => {}
+        }
     }
 
     /// RESET name, or all of them.
@@ -253,6 +268,7 @@ impl Settings {
                     Some(value) => self.changed.insert(name.to_owned(), value.clone()),
                     None => self.changed.remove(name),
                 };
+                self.note_style(name, &self.get(name)?);
             }
             Some(name) => return Err(unknown(name)),
         }
@@ -320,10 +336,11 @@ fn checked(name: &str, value: &str) -> Result<String> {
         "client_encoding" => {
             usual(&plain, &[("utf8", "UTF8"), ("unicode", "UTF8")], &["sqlascii", "latin1", "iso88591"])
         }
-        "bytea_output" => usual(&plain, &[("hex", "hex")], &["escape"]),
-        "intervalstyle" => {
-            usual(&plain, &[("postgres", "postgres")], &["postgresverbose", "sqlstandard", "iso8601"])
-        }
+        "bytea_output" => usual(&plain, &[("hex", "hex"), ("escape", "escape")], &[]),
+        "intervalstyle" => match IntervalStyle::named(value) {
+            Some(style) => Found::Usual(style.name()),
+            None => return Err(invalid_value("IntervalStyle", value)),
+        },
         "xmloption" => usual(&plain, &[("content", "content")], &["document"]),
         "standard_conforming_strings" => match boolean(name, value)? {
             true => Found::Usual("on"),
@@ -341,10 +358,8 @@ fn checked(name: &str, value: &str) -> Result<String> {
             _ => Found::Usual(if boolean(name, value)? { "on" } else { "off" }),
         },
         "extra_float_digits" => match value.trim().parse::<i32>() {
-            Ok(1..=3) => Found::AsWritten,
-            Ok(-15..=0) => Found::Missing,
-            Ok(_) => Found::Wrong,
-            Err(_) => Found::Wrong,
+            Ok(-15..=3) => Found::AsWritten,
+            _ => Found::Wrong,
         },
         "client_min_messages" => match Severity::at_least(value) {
             Some(_) => Found::AsWritten,

@@ -366,6 +366,15 @@ impl SqlSession {
         }
     }
 
+    /// From here on texts like `now` stand for when the statement's transaction began. `is_begun`: whether the statement has.
+    pub(super) fn enter_present(&self, is_begun: bool) {
+        let began = match self.block.is_open() {
+            true => self.block.began,
+            false => self.publisher.began().filter(|_| is_begun),
+        };
+        ankerdb_value::enter_present(began);
+    }
+
     /// What expressions see that are not part of a statement's plan: when the transaction began, and sequences.
     pub(crate) fn now_and_sequences(&mut self) -> (i64, Arc<SessionSequences>) {
         (self.began(), self.runner.sequences.clone())

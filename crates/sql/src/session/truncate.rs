@@ -3,8 +3,8 @@
 use super::SqlSession;
 use super::autocommit::Sleeps;
 use crate::execute;
-use crate::plan::DeletePlan;
 use crate::plan::access::Access;
+use crate::plan::{Definition, DeletePlan};
 use crate::runner::Runner;
 use ankerdb_engine::{
     ColumnSet, Error, QualifiedName, RelationName, Result, Sequence, SqlState, Table, Transaction,
@@ -62,13 +62,25 @@ impl SqlSession {
         Ok(all)
     }
 
-    /// Lets the sequences of these tables' columns begin again. As their numbers, that is no part of the transaction.
-    pub(super) fn restart_sequences(&self, tables: &[RelationName]) -> Result<()> {
+    /// Lets the sequences of these tables' columns begin again. A rollback takes that back, as ALTER SEQUENCE ... RESTART.
+    pub(super) fn restart_sequences(&mut self, tables: &[RelationName]) -> Result<()> {
         let catalog = self.runner.catalog();
         let is_of_one = |sequence: &&Arc<Sequence>| {
             sequence.definition().owner.as_ref().is_some_and(|(table, _)| tables.contains(table))
         };
-        catalog.sequences().filter(is_of_one).try_for_each(|sequence| sequence.restart())
+        for sequence in catalog.sequences().filter(is_of_one) {
+            let schema = Some(catalog.schema_name(sequence.definition().schema).to_owned());
+            let restart = Definition::AlterSequence {
+                name: QualifiedName { schema, name: sequence.name().to_owned() },
+                data_type: None,
+                options: Vec::new(),
+                restart: Some(None),
+                owner: None,
+                if_exists: false,
+            };
+            self.define(&restart, &[])?;
+        }
+        Ok(())
     }
 
     /// Deletes all rows, as a DELETE without condition does: of all tables, or of none.

@@ -1,6 +1,7 @@
 //! Relations and their columns: `pg_class`, `pg_attribute`.
 
 use super::constraints::{key_columns, key_parts, key_types};
+use super::definition::DefinitionStyle;
 use super::objects::{OWNER_OID, schema_oid};
 use super::oids;
 use super::operator_classes::collation_number;
@@ -206,7 +207,7 @@ pub(super) fn attributes(catalog: &SystemCatalog) -> Rows {
         let columns = table.columns.iter().enumerate();
         rows.extend(columns.map(|(position, column)| table_column(catalog, table.oid, position, column)));
         for index in &table.indexes {
-            rows.extend(index_columns(table, index));
+            rows.extend(index_columns(catalog, table, index));
         }
     }
     for entry in &catalog.views {
@@ -281,9 +282,10 @@ fn identity(identity: Option<Identity>) -> &'static str {
     }
 }
 
-fn index_columns(table: &TableEntry, index: &IndexEntry) -> Vec<Vec<Datum>> {
+fn index_columns(catalog: &SystemCatalog, table: &TableEntry, index: &IndexEntry) -> Vec<Vec<Datum>> {
     let name = |column: usize| table.column_name(column).to_owned();
-    let keys = key_columns(index).into_iter().zip(key_types(table, index)).zip(key_parts(table, index));
+    let parts = key_parts(catalog, table, index, DefinitionStyle::PLAIN);
+    let keys = key_columns(index).into_iter().zip(key_types(table, index)).zip(parts);
     let mut columns: Vec<(String, DataType)> = Vec::new();
     for ((column, data_type), part) in keys {
         let own = column.map_or_else(|| expression_name(&part), name);

@@ -1,8 +1,9 @@
 //! Indexes, constraints and defaults: `pg_index`, `pg_constraint`, `pg_attrdef`, and what they look like in SQL.
 
 use super::default_text::default_text;
+use super::definition::{DefinitionStyle, expression_text, is_call};
 use super::operator_classes::{class_of, collation_number};
-use super::quoting::{in_parentheses, list, quote_ident};
+use super::quoting::{list, quote_ident};
 use super::types::{by_oid, type_of};
 use super::{
     CheckEntry, Datum, ForeignKeyEntry, IndexEntry, NULL, Rows, SystemCatalog, TableEntry, column_number, row,
@@ -28,7 +29,8 @@ pub(super) fn index_definition(
         IndexKind::Ordered => "btree",
         IndexKind::Hash => "hash",
     };
-    let keys: Vec<String> = key_parts(table, index)
+    let layout = DefinitionStyle { is_pretty: is_brief, wrap: 0 };
+    let keys: Vec<String> = key_parts(catalog, table, index, layout)
         .into_iter()
         .enumerate()
         .map(|(position, part)| {
@@ -57,24 +59,39 @@ pub(super) fn index_definition(
         });
         text.push_str(&format!(" WITH ({})", shown.collect::<Vec<_>>().join(", ")));
     }
-    if let Some(predicate) = predicate(table, index) {
+    if let Some(predicate) = predicate(catalog, table, index, layout) {
         text.push_str(&format!(" WHERE {predicate}"));
     }
     text
 }
 
 /// The parts of an index's key: columns, or expressions.
-pub(super) fn key_parts(table: &TableEntry, index: &IndexEntry) -> Vec<String> {
+pub(super) fn key_parts(
+    catalog: &SystemCatalog,
+    table: &TableEntry,
+    index: &IndexEntry,
+    style: DefinitionStyle,
+) -> Vec<String> {
+    let part = |part: &ColumnText| {
+        let text = shown(table, part);
+        let shown = expression_text(catalog, Some(table), &text, None, style);
+        if part.as_column().is_some() || is_call(&text) { shown } else { format!("({shown})") }
+    };
     match &index.definition.derivation {
         None => key_names(table, index).map(quote_ident).collect(),
-        Some(derivation) => derivation.parts.iter().map(|part| shown(table, part)).collect(),
+        Some(derivation) => derivation.parts.iter().map(part).collect(),
     }
 }
 
 /// The condition of a partial index.
-fn predicate(table: &TableEntry, index: &IndexEntry) -> Option<String> {
+fn predicate(
+    catalog: &SystemCatalog,
+    table: &TableEntry,
+    index: &IndexEntry,
+    style: DefinitionStyle,
+) -> Option<String> {
     let predicate = index.definition.derivation.as_ref()?.predicate.as_ref()?;
-    Some(shown(table, predicate))
+    Some(expression_text(catalog, Some(table), &shown(table, predicate), None, style))
 }
 
 fn shown(table: &TableEntry, text: &ColumnText) -> String {
@@ -127,10 +144,17 @@ fn shown_style(style: Option<&KeyStyle>, own: Option<&str>) -> String {
 }
 
 /// The column of an index at a position counted from 1.
-pub(super) fn index_column(table: &TableEntry, index: &IndexEntry, number: usize) -> Option<String> {
+pub(super) fn index_column(
+    catalog: &SystemCatalog,
+    table: &TableEntry,
+    index: &IndexEntry,
+    number: usize,
+    is_pretty: bool,
+) -> Option<String> {
     let included = index.definition.style.included.iter();
     let included = included.map(|&column| quote_ident(table.column_name(column)));
-    key_parts(table, index).into_iter().chain(included).nth(number.checked_sub(1)?)
+    let parts = key_parts(catalog, table, index, DefinitionStyle { is_pretty, wrap: 0 });
+    parts.into_iter().chain(included).nth(number.checked_sub(1)?)
 }
 
 /// A constraint: a key, a foreign one, or a condition.
@@ -187,7 +211,7 @@ impl Constraint<'_> {
     }
 
     /// How it is declared.
-    pub(super) fn definition(&self, table: &TableEntry, is_brief: bool) -> String {
+    pub(super) fn definition(&self, catalog: &SystemCatalog, table: &TableEntry, is_pretty: bool) -> String {
         match self {
             Constraint::Key(index) => {
                 let nulls = if index.definition.style.nulls_are_equal { " NULLS NOT DISTINCT" } else { "" };
@@ -196,10 +220,9 @@ impl Constraint<'_> {
             Constraint::ForeignKey(key) => foreign_key_definition(table, key),
             Constraint::Check(check) => {
                 let marked = if check.is_validated { "" } else { " NOT VALID" };
-                match is_brief {
-                    true => format!("CHECK ({}){marked}", check.text),
-                    false => format!("CHECK ({}){marked}", in_parentheses(&check.text)),
-                }
+                let style = DefinitionStyle { is_pretty, wrap: 0 };
+                let condition = expression_text(catalog, Some(table), &check.text, None, style);
+                format!("CHECK ({condition}){marked}")
             }
         }
     }
@@ -286,17 +309,21 @@ pub(super) fn by_number(catalog: &SystemCatalog, oid: u32) -> Option<(&TableEntr
 }
 
 pub(super) fn constraints(catalog: &SystemCatalog) -> Rows {
-    let rows =
-        catalog.tables.iter().flat_map(|table| of_table(table).map(|each| constraint_row(table, &each)));
+    let rows = catalog
+        .tables
+        .iter()
+        .flat_map(|table| of_table(table).map(|each| constraint_row(catalog, table, &each)));
     rows.chain(super::domains::constraints(catalog)).collect()
 }
 
-fn constraint_row(table: &TableEntry, constraint: &Constraint<'_>) -> Vec<Datum> {
+fn constraint_row(catalog: &SystemCatalog, table: &TableEntry, constraint: &Constraint<'_>) -> Vec<Datum> {
     let key: Vec<i64> = constraint.columns().iter().map(|&column| column_number(column)).collect();
     let (index, expression) = match constraint {
         Constraint::Key(index) => (index.oid, NULL),
         Constraint::ForeignKey(key) => (key.key_oid, NULL),
-        Constraint::Check(check) => (0, Datum::from(check.text.as_str())),
+        Constraint::Check(check) => {
+            (0, Datum::from(expression_text(catalog, Some(table), &check.text, None, DefinitionStyle::PLAIN)))
+        }
     };
     let foreign = match constraint {
         Constraint::ForeignKey(foreign) => Some(*foreign),
@@ -345,10 +372,10 @@ fn constraint_row(table: &TableEntry, constraint: &Constraint<'_>) -> Vec<Datum>
 }
 
 pub(super) fn indexes(catalog: &SystemCatalog) -> Rows {
-    catalog.indexes().map(|(table, index)| index_row(table, index)).collect()
+    catalog.indexes().map(|(table, index)| index_row(catalog, table, index)).collect()
 }
 
-fn index_row(table: &TableEntry, index: &IndexEntry) -> Vec<Datum> {
+fn index_row(catalog: &SystemCatalog, table: &TableEntry, index: &IndexEntry) -> Vec<Datum> {
     let definition = &index.definition;
     let types = key_types(table, index);
     let collation = |oid| by_oid(oid).map_or(0, |known| known.collation);
@@ -375,7 +402,7 @@ fn index_row(table: &TableEntry, index: &IndexEntry) -> Vec<Datum> {
     let columns = key_columns(index).into_iter().chain(included);
     // An expression has the number 0.
     let numbers: Vec<i64> = columns.map(|column| column.map_or(0, column_number)).collect();
-    let expressions: Vec<String> = key_parts(table, index)
+    let expressions: Vec<String> = key_parts(catalog, table, index, DefinitionStyle::PLAIN)
         .into_iter()
         .zip(key_columns(index))
         .filter_map(|(part, column)| column.is_none().then_some(part))
@@ -403,7 +430,7 @@ fn index_row(table: &TableEntry, index: &IndexEntry) -> Vec<Datum> {
         classes,
         options,
         (!expressions.is_empty()).then(|| expressions.join(", ")),
-        predicate(table, index),
+        predicate(catalog, table, index, DefinitionStyle::PLAIN),
     ]
 }
 

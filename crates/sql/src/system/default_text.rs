@@ -1,10 +1,11 @@
 //! Defaults of columns as PostgreSQL shows them: constants with their type, sequences as relations.
 
+use super::definition::{DefinitionStyle, expression_text, plain_type};
 use super::quoting::quote_literal;
 use super::{SystemCatalog, TableEntry};
 use crate::expression::types::ANY_BIT;
 use crate::name::{folded, sequence_name};
-use ankerdb_engine::{ColumnDefinition, DataType, Domain, PackedType, QualifiedName};
+use ankerdb_engine::{ColumnDefinition, DataType, Domain, QualifiedName};
 use ankerdb_value::parse_text;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, Statement,
@@ -18,13 +19,19 @@ pub(super) fn default_text(
     column: &ColumnDefinition,
 ) -> Option<String> {
     if let Some(generation) = &column.generation {
-        return Some(generation.text.clone());
+        let wanted = Some(column.data_type);
+        return Some(expression_text(catalog, Some(table), &generation.text, wanted, DefinitionStyle::PLAIN));
     }
     // A sequence without a schema is in that of the table.
     let name = |name: &QualifiedName| {
         catalog.shown_name(name.schema.as_deref().unwrap_or(&table.schema.name), &name.name)
     };
-    shown_default(column, &name).map(|text| catalog.shown_domains(&catalog.shown_types(&text)))
+    let text = column.default.as_ref()?;
+    let shown = parsed(text).and_then(|expression| shown(&expression, column.data_type, &name));
+    Some(match shown {
+        Some(text) => catalog.with_shown_types(&text),
+        None => expression_text(catalog, Some(table), text, Some(column.data_type), DefinitionStyle::PLAIN),
+    })
 }
 
 /// What a sequence is called.
@@ -89,21 +96,6 @@ fn bits(kind: char, digits: &str) -> Option<String> {
 
 fn is_integer(data_type: DataType) -> bool {
     matches!(data_type, DataType::SmallInt | DataType::Integer | DataType::BigInt)
-}
-
-/// The type as a cast of a constant names it: without its limits.
-fn plain_type(data_type: DataType) -> String {
-    match data_type {
-        DataType::Char(_) => "bpchar".to_owned(),
-        // The word without quotes is a single bit.
-        DataType::Packed(PackedType::Bit(_)) => "\"bit\"".to_owned(),
-        DataType::Enum(labels) => crate::user_types::kept_type(labels).to_string(),
-        other => {
-            let mut name = other.of_any_precision().to_string();
-            name.truncate(name.find('(').unwrap_or(name.len()));
-            name
-        }
-    }
 }
 
 /// The number of the sequence that a column's default is drawn from, if it is from one.

@@ -19,6 +19,7 @@ mod classes;
 mod comments;
 mod constraints;
 mod default_text;
+mod definition;
 mod domains;
 mod extensions;
 mod functions;
@@ -46,6 +47,7 @@ pub(crate) use list::shown_list;
 pub(crate) use operator_classes::{operator_class, sortable_collation};
 pub(crate) use quoting::{quote_ident, quote_literal};
 pub(crate) use sequences::{sequence_columns, sequence_row};
+pub(crate) use types::is_of_one_length;
 
 use crate::activity::Live;
 use crate::updatable::written_columns;
@@ -420,6 +422,11 @@ impl SystemCatalog {
         let names = described.all_names();
         let oids = names.iter().map(|(oid, name)| (name.clone(), *oid)).collect();
         SystemCatalog { names, oids, ..described }
+    }
+
+    /// A text that is kept, with the names of types and domains.
+    fn with_shown_types(&self, text: &str) -> String {
+        self.shown_domains(&self.shown_types(text))
     }
 
     /// Puts the names of types in texts that name them by numbers.

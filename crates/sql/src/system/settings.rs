@@ -2,6 +2,8 @@
 
 use super::{NULL, Rows, SystemCatalog, row};
 use crate::activity::Own;
+use crate::compiler_mode::QUERY_COMPILER;
+use crate::session::setting::MAX_STALENESS;
 
 /// What a setting is, in PostgreSQL's words.
 struct Described {
@@ -553,6 +555,24 @@ const SETTINGS: &[Described] = &[
         ("user", "enum"),
         ("", ""),
         "content,document",
+    ),
+    setting(
+        MAX_STALENESS,
+        "ms",
+        "Query Tuning / Other Planner Options",
+        "Sets how much later than what is committed analytical queries may be.",
+        ("user", "integer"),
+        ("0", "2147483647"),
+        "",
+    ),
+    setting(
+        QUERY_COMPILER,
+        "",
+        "Query Tuning / Other Planner Options",
+        "Sets how pipelines of analytical queries run.",
+        ("user", "enum"),
+        ("", ""),
+        "off,on,always,interpreted",
     ),
     setting(
         "memory_limit",

@@ -276,6 +276,11 @@ fn system_type(system: SystemType) -> u32 {
     }
 }
 
+/// Whether all values of a type take the same room in PostgreSQL.
+pub(crate) fn is_of_one_length(data_type: DataType) -> bool {
+    by_oid(type_of(data_type).0).is_some_and(|known| known.length > 0)
+}
+
 /// `format_type`: the type as SQL writes it, with what the modifier says.
 pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
     let Some(known) = by_oid(oid) else {

@@ -2,6 +2,7 @@
 
 use super::classes::size;
 use super::constraints::index_definition;
+use super::definition::{DefinitionStyle, view_text};
 use super::objects::OWNER;
 use super::{Datum, NULL, Rows, SystemCatalog, relations, row};
 use ankerdb_engine::{Database, SharedSnapshot, View};
@@ -36,20 +37,9 @@ pub(super) fn indexes(catalog: &SystemCatalog) -> Rows {
     catalog.indexes().map(index).collect()
 }
 
-/// The text of a view, as PostgreSQL ends it. Relations that are found without their schema are named without.
+/// The text of a view, with all of its parentheses.
 pub(super) fn text(catalog: &SystemCatalog, view: &View) -> String {
-    let shown = |schema: &str, name: &str| {
-        let visible = catalog.relation_oid(None, name);
-        visible.is_some() && visible == catalog.relation_oid(Some(schema), name)
-    };
-    let schema_of = |id| catalog.schema_names.get(&id).map_or("", |name| &**name);
-    let query = crate::view_text::shown_query(view, schema_of, |schema, name| {
-        shown(schema, name).then(|| (None, name.to_owned()))
-    });
-    format!(
-        " {};",
-        catalog.shown_domains(&catalog.shown_types(&query.unwrap_or_else(|_| view.query.clone())))
-    )
+    view_text(catalog, view, DefinitionStyle::PLAIN)
 }
 
 /// The number of `pg_class`, and of `pg_rewrite`.

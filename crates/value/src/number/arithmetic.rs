@@ -1,7 +1,8 @@
 //! Sums, products, quotients and roundings, with PostgreSQL's scales.
 
 use super::{
-    Finite, Form, Number, compare_numbers, digit_count, divided, division_by_zero, overflow, power_of_ten,
+    FRACTION_MAX, Finite, Form, Number, WHOLE_MAX, compare_numbers, digit_count, divided, division_by_zero,
+    overflow, power_of_ten,
 };
 use ankerdb_base::Result;
 use num_bigint::{BigInt, Sign};
@@ -11,8 +12,6 @@ use std::cmp::Ordering;
 pub(super) const SIGNIFICANT_MIN: i64 = 16;
 /// The largest scale that a result gets which is not one of its operands' (`NUMERIC_MAX_DISPLAY_SCALE`).
 pub(super) const RESULT_SCALE_MAX: i64 = 1000;
-/// The largest number of digits that `round` and `trunc` look at (`NUMERIC_MAX_RESULT_SCALE`).
-const ROUNDED_MAX: i32 = 2000;
 
 /// The scale of a quotient as PostgreSQL's `select_div_scale` estimates it.
 pub(super) fn quotient_scale(dividend: &Finite, divisor: &Finite) -> u32 {
@@ -202,7 +201,8 @@ impl Number {
     }
 
     fn cut_at(&self, digits: i32, divide: impl FnOnce(&BigInt, &BigInt) -> BigInt) -> Result<Number> {
-        let digits = digits.clamp(-ROUNDED_MAX, ROUNDED_MAX);
+        // Whatever is cut off before the first digit that a number may have, nothing is left.
+        let digits = digits.clamp(-(WHOLE_MAX as i32) - 1, FRACTION_MAX as i32);
         self.mapped(|finite| {
             let scale = digits.max(0) as u32;
             if digits >= 0 && scale >= finite.scale {

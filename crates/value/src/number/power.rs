@@ -347,7 +347,8 @@ fn any_power(base: &Finite, exponent: &Finite) -> Result<Finite> {
     let is_negative = base.is_negative() && exponent.whole().0.magnitude().bit(0);
     let base = Finite::new(base.unscaled.magnitude().clone(), base.scale);
     let base_digits = ln_digits(&base);
-    let rough_scale = (8 - base_digits).clamp(0, RESULT_SCALE_MAX) as u32;
+    // Not capped: a base next to one has its first digit far behind the point.
+    let rough_scale = (8 - base_digits).max(0) as u32;
     let rough = product(&ln(&base, rough_scale), exponent).rescaled(rough_scale);
     let rough = Number(Form::Finite(rough)).to_f64();
     if rough.abs() > ROUGH_EXPONENT_MAX {

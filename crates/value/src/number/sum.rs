@@ -44,6 +44,13 @@ impl NumberSum {
         }
     }
 
+    /// Of so many numbers of a scale, whose sum and sum of squares are known as signed bytes, the least significant first.
+    pub fn of_totals(count: u64, scale: u32, sum: &[u8], squares: &[u8]) -> NumberSum {
+        let sum = Finite { unscaled: BigInt::from_signed_bytes_le(sum), scale };
+        let squares = Finite { unscaled: BigInt::from_signed_bytes_le(squares), scale: 2 * scale };
+        NumberSum { count, sum, squares: Some(squares), widest: count, ..NumberSum::new(false) }
+    }
+
     /// Takes a number in.
     pub fn add(&mut self, number: &Number) {
         self.count += 1;

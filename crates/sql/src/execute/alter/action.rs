@@ -5,10 +5,11 @@ use super::{Altering, column, column_exists};
 use crate::drop_expression::drops_expression;
 use crate::execute::view_columns::{check_not_read, follow_column, free_read_column};
 use crate::identity_actions::identity_action;
-use crate::name::{folded, not_supported};
+use crate::name::{check_column_name, folded, not_supported};
 use crate::plan::default::{checked, resolved};
-use crate::plan::default_values;
 use crate::plan::generation::users_of;
+use crate::plan::{default_values, storage_option};
+use crate::table_actions::table_action;
 use ankerdb_engine::{
     ColumnDefinition, DataType, Error, Identity, RelationName, Result, SqlState, TableDefinition,
 };
@@ -35,9 +36,11 @@ impl Altering<'_, '_> {
                 let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
                 self.drop_constraint(&folded(name), *if_exists, cascade)
             }
-            Action::RenameConstraint { old_name, new_name } => {
-                self.rename_constraint(&folded(old_name), &folded(new_name))
-            }
+            Action::RenameConstraint { old_name, new_name } => match table_action(&new_name.value) {
+                Some(action) => self.table_action(&folded(old_name), &action),
+                None => self.rename_constraint(&folded(old_name), &folded(new_name)),
+            },
+            Action::SetOptionsParens { options } => options.iter().try_for_each(storage_option),
             other => Err(not_supported(&format!("ALTER TABLE ... {other}"))),
         }
     }
@@ -72,6 +75,7 @@ impl Altering<'_, '_> {
     fn rename_column(&mut self, old: &str, new: &str) -> Result<()> {
         let mut definition = self.definition()?;
         let position = column(&definition, old)?;
+        check_column_name(new)?;
         if definition.position(new).is_some() {
             return Err(column_exists(new, &definition.name));
         }
@@ -196,6 +200,7 @@ impl Altering<'_, '_> {
         let relation = RelationName::of(&self.table);
         check_not_read(self.defining, &relation, name)?;
         self.lift_foreign_keys(name)?;
+        self.follow_identity(name, data_type)?;
         let rewriting = self.rewriting()?;
         let position = column(&rewriting.definition, name)?;
         if let [user, ..] = users_of(&rewriting.definition, name)?.as_slice() {

@@ -3,6 +3,7 @@
 use super::copy::visit_rows;
 use super::{Altering, column};
 use crate::execute::defining::numbered;
+use crate::execute::view_columns::free_key_of_groups;
 use crate::name::{folded, not_supported};
 use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::{Key, foreign_key, key_definition, table_key};
@@ -37,7 +38,7 @@ impl Altering<'_, '_> {
     fn add_check(&mut self, name: Option<String>, expr: &Expr, is_valid: bool) -> Result<()> {
         let mut definition = self.definition()?;
         if let Some(name) = &name
-            && definition.checks.iter().any(|check| check.name == *name)
+            && self.catalog()?.has_constraint(&self.table, name)
         {
             return Err(constraint_exists(name, &definition.name));
         }
@@ -108,10 +109,18 @@ impl Altering<'_, '_> {
             false => Vec::new(),
         };
         let is_named = key.name.is_some();
+        if let Some(name) = &key.name
+            && definition.checks.iter().any(|check| check.name == *name)
+        {
+            return Err(constraint_exists(name, &definition.name));
+        }
         let mut index = key_definition(&mut definition, key)?;
         if !is_named {
             let schema = definition.schema;
-            index.name = numbered(index.name, |name| catalog.has_relation(NameRef::In(schema, name)));
+            let is_taken = |name: &str| {
+                catalog.has_relation(NameRef::In(schema, name)) || catalog.has_constraint(&self.table, name)
+            };
+            index.name = numbered(index.name, is_taken);
         }
         let table = self.table.clone();
         for position in nullable.into_iter().filter(|&position| table.is_nullable(position)) {
@@ -135,7 +144,8 @@ impl Altering<'_, '_> {
             Some(key) => {
                 let what = format!("constraint {name} on table {}", definition.name);
                 self.free_key(&key.columns, &what, cascade)?;
-                self.defining.definitions.drop_key(NameRef::In(definition.schema, name))
+                self.defining.definitions.drop_key(NameRef::In(definition.schema, name))?;
+                free_key_of_groups(self.defining, &RelationName::of(&self.table), &what, cascade)
             }
             None if if_exists => Ok(()),
             None => Err(no_constraint(name, &definition.name)),

@@ -8,7 +8,7 @@ use crate::execute::view::kind_of;
 use crate::name::{full_name, identifier, quoted};
 use crate::plan::{ForeignKeyClause, default_values};
 use ankerdb_engine::{
-    Catalog, ColumnDefinition, Error, ForeignKey, NewForeignKey, Object, Part, QualifiedName,
+    Catalog, ColumnDefinition, Error, ForeignKey, NewForeignKey, Object, OnCommit, Part, QualifiedName,
     ReferentialAction, RelationName, Result, SqlState, Subject, Table, mixed_nulls, no_parent,
 };
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub(in crate::execute) fn add_foreign_key(
         return Err(Error::new(SqlState::InvalidTableDefinition, message));
     }
     check_computed(&child, &key)?;
+    check_on_commit(&child, &key, &catalog)?;
     if !clause.is_named {
         let base = format!("{}_{}_fkey", child.name(), key.columns.join("_"));
         key.name = numbered(base, |name| catalog.has_constraint(&child, name));
@@ -91,6 +92,22 @@ fn declared(key: &ForeignKey, child: &Table, catalog: &Catalog) -> Option<Foreig
         is_validated: key.is_validated,
     };
     Some(ForeignKeyClause { is_named: true, key: new })
+}
+
+/// 0A000 if each commit would leave rows of the child without their parents.
+fn check_on_commit(child: &Table, key: &NewForeignKey, catalog: &Catalog) -> Result<()> {
+    let Ok(parent) = catalog.table(&key.parent) else { return Ok(()) };
+    let (own, other) = (child.definition().on_commit, parent.definition().on_commit);
+    if other != OnCommit::DeleteRows || own == other {
+        return Ok(());
+    }
+    let detail = format!(
+        "Table {} references {}, but they do not have the same ON COMMIT setting.",
+        quoted(child.name()),
+        quoted(parent.name())
+    );
+    let message = "unsupported ON COMMIT and foreign key combination";
+    Err(Error::new(SqlState::FeatureNotSupported, message).with_detail(detail))
 }
 
 /// 42601 if the key would write to columns that are computed from others.

@@ -7,7 +7,7 @@ use crate::identity_actions::IdentityAction;
 use crate::plan::default::next_value;
 use crate::plan::{altered, identity_sequence};
 use ankerdb_engine::{
-    Error, Identity, NameRef, RelationName, Result, Sequence, SequenceDefinition, SqlState,
+    DataType, Error, Identity, NameRef, RelationName, Result, Sequence, SequenceDefinition, SqlState,
 };
 use datafusion::sql::sqlparser::ast::{GeneratedAs, SequenceOptions, Statement};
 use std::sync::Arc;
@@ -103,6 +103,22 @@ impl Altering<'_, '_> {
                 self.defining.definitions.redefine_sequence(&sequence.full_name(), new, restart)
             }
         }
+    }
+
+    /// Lets the sequence of a column that is to get another type have that, too, if it is an identity column.
+    pub(super) fn follow_identity(&mut self, name: &str, data_type: DataType) -> Result<()> {
+        let Some(position) = self.table.definition().position(name) else { return Ok(()) };
+        if self.table.columns()[position].identity.is_none() {
+            return Ok(());
+        }
+        if !matches!(data_type, DataType::SmallInt | DataType::Integer | DataType::BigInt) {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(Error::new(SqlState::InvalidParameterValue, message));
+        }
+        let sequence = self.identity_sequence(position)?;
+        let new = altered(sequence.definition(), Some(data_type), &[])?;
+        check_last(&new, sequence.last().0)?;
+        self.defining.definitions.redefine_sequence(&sequence.full_name(), new, None)
     }
 
     /// The sequence by which an identity column counts.

@@ -13,11 +13,13 @@ mod domain;
 mod foreign_key;
 mod identity;
 mod naming;
+mod table_action;
 mod view;
 
 use crate::execute::defining::Defining;
 use crate::execute::view::{check_readers, kind_of};
 use crate::name::{ROLE, folded, not_supported, object_name, quoted, undefined_column_of};
+use crate::table_actions::table_action;
 use ankerdb_engine::{Catalog, Error, RelationName, Result, SqlState, Table, TableDefinition};
 use copy::Rewriting;
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
@@ -50,6 +52,9 @@ pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Res
     if let [AlterTableOperation::OwnerTo { new_owner }] = operations {
         return check_owner(new_owner);
     }
+    if operations.iter().any(is_of_table) && !matches!(kind_of(&catalog, &name), "table") {
+        return Err(not_supported("such an action of ALTER TABLE on something else than a table"));
+    }
     if catalog.view(&name).is_some() {
         return view::alter_view(defining, &name, operations);
     }
@@ -60,8 +65,9 @@ pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Res
     if table.definition().materialized.is_some() {
         operations.iter().try_for_each(|operation| check_materialized(&name, operation))?;
     }
-    let is_naming =
-        |action: &AlterTableOperation| matches!(action, AlterTableOperation::RenameConstraint { .. });
+    let is_naming = |action: &AlterTableOperation| {
+        matches!(action, AlterTableOperation::RenameConstraint { .. }) && !is_of_table(action)
+    };
     if !operations.iter().all(is_naming) {
         defining.transaction.check_none_deferred(&table, "ALTER TABLE")?;
     }
@@ -76,6 +82,11 @@ pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Res
 fn not_of_a_table(catalog: &Catalog, name: &RelationName, operations: &[AlterTableOperation]) -> Error {
     let what = operations.first().map(ToString::to_string).unwrap_or_default();
     not_supported(&format!("ALTER {} ... {what}", kind_of(catalog, name).to_uppercase()))
+}
+
+/// Whether an action stands for one of [`crate::table_actions`].
+fn is_of_table(action: &AlterTableOperation) -> bool {
+    matches!(action, AlterTableOperation::RenameConstraint { new_name, .. } if table_action(&new_name.value).is_some())
 }
 
 /// There is one role.

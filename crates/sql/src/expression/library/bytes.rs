@@ -33,15 +33,25 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("substr", &[Bytea, Integer, Integer], Bytea, substring),
     entry("substring", &[Bytea, Integer], Bytea, substring),
     entry("substring", &[Bytea, Integer, Integer], Bytea, substring),
+    entry("overlay", &[Bytea, Bytea, Integer], Bytea, overlay),
+    entry("overlay", &[Bytea, Bytea, Integer, Integer], Bytea, overlay),
     entry("btrim", &[Bytea, Bytea], Bytea, |values, _| trimmed(values, true, true)),
     entry("ltrim", &[Bytea, Bytea], Bytea, |values, _| trimmed(values, true, false)),
     entry("rtrim", &[Bytea, Bytea], Bytea, |values, _| trimmed(values, false, true)),
     entry("operator ||", &[Bytea, Bytea], Bytea, |values, _| {
         Ok(Value::Bytea([bytes(values, 0)?, bytes(values, 1)?].concat().into()))
     }),
+    entry(LETTERS, &[Bytea], Text, letters),
     entry("convert_from", &[Bytea, Text], Text, convert_from),
     entry("convert_to", &[Text, Text], Bytea, convert_to),
 ];
+
+/// The function of bytes that gives a text with a letter for each, in which LIKE finds what it finds in them.
+pub(crate) const LETTERS: &str = "operator letters";
+
+fn letters(values: &[Value], _: &Interrupt) -> Result<Value> {
+    Ok(Value::text(bytes(values, 0)?.iter().map(|byte| char::from(*byte)).collect::<String>()))
+}
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 /// Characters of a line of base64.
@@ -280,6 +290,19 @@ fn position(values: &[Value], _: &Interrupt) -> Result<Value> {
         length => bytes.windows(length).position(|window| window == part),
     };
     length(found.map_or(0, |offset| offset + 1)).map(Value::Integer)
+}
+
+fn overlay(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let (whole, by, start) = (bytes(values, 0)?, bytes(values, 1)?, integer(values, 2)?);
+    let count = if values.len() == 3 { by.len() as i64 } else { integer(values, 3)? };
+    if start <= 0 {
+        return Err(Error::new(SqlState::SubstringError, "negative substring length not allowed"));
+    }
+    let end = i32::try_from(start + count)
+        .map_err(|_| Error::new(SqlState::NumericValueOutOfRange, "integer out of range"))?;
+    let place = |position: i64| usize::try_from(position - 1).unwrap_or(0).min(whole.len());
+    let parts = [&whole[..place(start)], by, &whole[place(i64::from(end))..]];
+    Ok(Value::Bytea(parts.concat().into()))
 }
 
 fn substring(values: &[Value], _: &Interrupt) -> Result<Value> {

@@ -1,7 +1,7 @@
 //! Dates and timestamps made of numbers.
 
 use super::calendar::{MICROSECONDS_PER_DAY, MICROSECONDS_PER_SECOND, days_in_month};
-use super::entry::{Entry, double, entry, integer, text, wrong_argument};
+use super::entry::{Entry, double, entry, integer, invalid, text, wrong_argument};
 use crate::expression::zone::{Zone, named};
 use ankerdb_engine::DataType::{Boolean, Date, DoublePrecision, Integer, Text};
 use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Value};
@@ -36,20 +36,6 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("isfinite", &[DataType::TIMESTAMP], Boolean, is_finite),
     entry("isfinite", &[DataType::TIMESTAMPTZ], Boolean, is_finite),
     entry("isfinite", &[DataType::INTERVAL], Boolean, is_finite),
-    entry(
-        "overlaps",
-        &[DataType::TIMESTAMP, DataType::TIMESTAMP, DataType::TIMESTAMP, DataType::TIMESTAMP],
-        Boolean,
-        overlaps,
-    )
-    .lenient(),
-    entry(
-        "overlaps",
-        &[DataType::TIMESTAMPTZ, DataType::TIMESTAMPTZ, DataType::TIMESTAMPTZ, DataType::TIMESTAMPTZ],
-        Boolean,
-        overlaps,
-    )
-    .lenient(),
     entry("clock_timestamp", &[], DataType::TIMESTAMPTZ, clock).volatile(),
 ];
 
@@ -113,12 +99,39 @@ fn make_timestamptz(values: &[Value], _: &Interrupt) -> Result<Value> {
     zone.instant(moment(values)?).map(Value::TimestampTz)
 }
 
-/// The zone of `make_timestamptz`: an offset in it has ISO's sign, not POSIX's.
+/// The zone of `make_timestamptz`: an offset in it has ISO's sign, not POSIX's, and a sign always.
 fn zone(name: &str) -> Result<Zone> {
-    match named(name)? {
-        Zone::East(west) if name.starts_with(['+', '-']) => Ok(Zone::East(-west)),
-        zone => Ok(zone),
+    if name.starts_with(|first: char| first.is_ascii_digit()) {
+        let message = format!("invalid input syntax for type numeric time zone: \"{name}\"");
+        return Err(
+            invalid(message).with_hint("Numeric time zones must have \"-\" or \"+\" as first character.")
+        );
     }
+    let Some([hours, minutes, seconds]) = name.strip_prefix(['+', '-']).and_then(offset) else {
+        return named(name);
+    };
+    if hours > 15 || minutes > 59 || seconds > 59 {
+        return Err(invalid(format!("numeric time zone \"{name}\" out of range")));
+    }
+    let east = (hours * 3600 + minutes * 60 + seconds) * MICROSECONDS_PER_SECOND;
+    Ok(Zone::East(if name.starts_with('-') { -east } else { east }))
+}
+
+/// Hours, minutes and seconds, of which the latter may be missing, or hours and minutes as one number.
+fn offset(written: &str) -> Option<[i64; 3]> {
+    let mut numbers = [0; 3];
+    let parts: Vec<&str> = written.split(':').collect();
+    if parts.len() > numbers.len() {
+        return None;
+    }
+    for (number, part) in numbers.iter_mut().zip(&parts) {
+        let is_number = part.len() <= 9 && part.bytes().all(|digit| digit.is_ascii_digit());
+        *number = if part.is_empty() { 0 } else { part.parse().ok().filter(|_| is_number)? };
+    }
+    if parts.len() == 1 && written.len() > 2 {
+        numbers = [numbers[0] / 100, numbers[0] % 100, 0];
+    }
+    Some(numbers)
 }
 
 /// Seconds since 1970-01-01 UTC.
@@ -145,29 +158,6 @@ fn is_finite(values: &[Value], _: &Interrupt) -> Result<Value> {
         [Value::Interval(_)] => Ok(Value::Boolean(true)),
         _ => Err(wrong_argument()),
     }
-}
-
-/// Whether two periods have a moment in common. A period with one end missing is the other end.
-fn overlaps(values: &[Value], _: &Interrupt) -> Result<Value> {
-    let moment = |position: usize| match values.get(position) {
-        Some(Value::Timestamp(moment) | Value::TimestampTz(moment)) => Some(*moment),
-        _ => None,
-    };
-    // In order, and the one that is missing last.
-    let period = |first: Option<i64>, second: Option<i64>| match (first, second) {
-        (Some(first), Some(second)) => Some((first.min(second), Some(first.max(second)))),
-        (Some(only), None) | (None, Some(only)) => Some((only, None)),
-        (None, None) => None,
-    };
-    let periods = (period(moment(0), moment(1)), period(moment(2), moment(3)));
-    let (Some(left), Some(right)) = periods else { return Ok(Value::Null) };
-    let (earlier, later) = if left.0 <= right.0 { (left, right) } else { (right, left) };
-    Ok(match earlier {
-        _ if earlier.0 == later.0 && earlier.1.is_some() && later.1.is_some() => Value::Boolean(true),
-        _ if earlier.0 == later.0 => Value::Null,
-        (_, None) => Value::Null,
-        (_, Some(end)) => Value::Boolean(later.0 < end),
-    })
 }
 
 fn clock(_: &[Value], _: &Interrupt) -> Result<Value> {

@@ -7,6 +7,7 @@
 //! Operators that are functions under another name (`a & b`) are here by a name that begins with `operator`
 //! (`notation.rs`).
 
+mod bins;
 mod bit_strings;
 mod bits;
 mod bytes;
@@ -14,6 +15,7 @@ mod calendar;
 mod degrees;
 mod entry;
 mod format;
+mod identifiers;
 mod interval_format;
 mod json;
 mod keywords;
@@ -26,7 +28,7 @@ mod networks;
 mod number_format;
 mod number_picture;
 mod numbers;
-mod powers;
+mod periods;
 mod random;
 mod ranges;
 mod regexp;
@@ -35,17 +37,18 @@ mod rows;
 mod sets;
 mod text;
 mod times;
+mod wire_bytes;
 mod zone;
 
 pub(crate) use bit_strings::Combination;
+pub(crate) use bytes::LETTERS;
 pub(crate) use entry::{Entry, Volatility};
 pub(crate) use json::{
     AGGREGATES, BYTES_KEY, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, JSONB_KEY, MEMBER, NUMBER_KEY, ROW,
 };
-pub(crate) use powers::whole_root;
 pub(crate) use ranges::{LOWER, UPPER};
 pub(crate) use regexp::SUBSTRING;
-pub(crate) use resolve::{call, not_unique, only_result, result};
+pub(crate) use resolve::{argument_types, call, not_unique, only_result, result};
 pub(crate) use rows::{ROW_OF_RELATION, ROW_VALUE, is_null, row_key, row_key_call, row_type};
 pub(crate) use sets::{SetColumns, SetValues, column, columns};
 
@@ -54,11 +57,13 @@ use std::hash::{Hash, Hasher};
 
 /// All functions.
 const TABLES: &[&[Entry]] = &[
+    bins::ENTRIES,
     bit_strings::ENTRIES,
     bits::ENTRIES,
     bytes::ENTRIES,
     degrees::ENTRIES,
     format::ENTRIES,
+    identifiers::ENTRIES,
     json::access::ENTRIES,
     json::cast::ENTRIES,
     json::change::ENTRIES,
@@ -72,7 +77,10 @@ const TABLES: &[&[Entry]] = &[
     networks::ENTRIES,
     number_format::ENTRIES,
     numbers::ENTRIES,
-    powers::ENTRIES,
+    periods::TIMESTAMPS,
+    periods::INSTANTS,
+    periods::TIMES,
+    periods::ZONED_TIMES,
     random::ENTRIES,
     ranges::INTEGERS,
     ranges::BIGINTS,
@@ -84,6 +92,7 @@ const TABLES: &[&[Entry]] = &[
     sets::ENTRIES,
     text::ENTRIES,
     times::ENTRIES,
+    wire_bytes::ENTRIES,
     zone::ENTRIES,
 ];
 

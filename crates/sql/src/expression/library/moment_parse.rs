@@ -12,7 +12,7 @@ use super::moment_picture::{MONTHS, MomentElement, PictureField, PicturePart, RO
 use crate::name::not_supported;
 use ankerdb_engine::DataType::{Date, Text};
 use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Value};
-use ankerdb_value::{FIRST_DAY, LAST_DAY, Zone, civil_from_days, days_from_civil};
+use ankerdb_value::{FIRST_DAY, LAST_DAY, Precision, Zone, civil_from_days, days_from_civil};
 
 pub(super) const ENTRIES: &[Entry] = &[
     entry("to_date", &[Text, Text], Date, to_date).stable(),
@@ -46,7 +46,7 @@ fn to_timestamp(values: &[Value], _: &Interrupt) -> Result<Value> {
         None => Zone::current().instant(local).ok(),
     });
     match moment.filter(|moment| *moment >= FIRST_DAY * MICROSECONDS_PER_DAY) {
-        Some(moment) => Ok(Value::TimestampTz(moment)),
+        Some(moment) => Ok(Value::TimestampTz(found.precision.round_moment(moment))),
         None => Err(Error::new(SqlState::DatetimeFieldOverflow, "timestamp out of range")),
     }
 }
@@ -85,11 +85,14 @@ struct Found {
     milliseconds: i64,
     microseconds: i64,
     zone_sign: i64,
-    zone_hour: Option<i64>,
+    zone_hour: i64,
     zone_minute: i64,
+    /// Fractional digits that the result has.
+    precision: Precision,
 }
 
 struct Reader<'a> {
+    input: &'a str,
     rest: &'a str,
     /// Characters skipped that the picture does not account for.
     skipped: i64,
@@ -100,7 +103,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn read(input: &str, picture: &str) -> Result<Found> {
         let places = read(picture);
-        let mut reader = Reader { rest: input, skipped: 0, is_exact: false, found: Found::default() };
+        let mut reader = Reader { input, rest: input, skipped: 0, is_exact: false, found: Found::default() };
         for (number, place) in places.iter().enumerate() {
             if reader.rest.is_empty() {
                 break;
@@ -116,15 +119,22 @@ impl Reader<'_> {
             match place {
                 MomentElement::Text(_, is_letter) => reader.pass(*is_letter),
                 MomentElement::Part(part) => {
-                    reader.skipped = 0;
                     reader.part(part, ends_number(part, places.get(number + 1)))?;
                     if part.ordinal.is_some() {
                         reader.rest = reader.rest.get(2..).unwrap_or("");
                     }
+                    reader.skip_behind();
                 }
             }
         }
         Ok(reader.found)
+    }
+
+    /// Skips blanks behind a field.
+    fn skip_behind(&mut self) {
+        let trimmed = if self.is_exact { self.rest } else { self.rest.trim_start() };
+        self.skipped = (self.rest.len() - trimmed.len()) as i64;
+        self.rest = trimmed;
     }
 
     /// Meets a character of the picture.
@@ -272,10 +282,13 @@ impl Reader<'_> {
     /// Digits behind the point: fewer than wanted stand for zeros behind them.
     fn fraction(&mut self, part: &PicturePart, width: usize, is_open: bool) -> Result<()> {
         let (number, used) = self.number(part, width, is_open)?;
-        let scaled = number * 10i64.pow(width.saturating_sub(used) as u32);
-        match width {
-            3 if part.field == PictureField::Milliseconds => self.found.milliseconds = scaled,
-            _ => self.found.microseconds = scaled * 10i64.pow(6 - width as u32),
+        let scaled = |width: usize| number * 10i64.pow(width.saturating_sub(used) as u32);
+        match part.field {
+            PictureField::Milliseconds => self.found.milliseconds = scaled(3),
+            _ => self.found.microseconds = scaled(6),
+        }
+        if let PictureField::Fraction(digits) = part.field {
+            self.found.precision = Precision::digits(u32::from(digits));
         }
         Ok(())
     }
@@ -283,11 +296,18 @@ impl Reader<'_> {
     fn zone(&mut self, part: &PicturePart, is_open: bool) -> Result<()> {
         if part.field == PictureField::ZoneMinute {
             self.found.zone_minute = self.number(part, 2, is_open)?.0;
+            // East, if no hours tell.
+            self.found.zone_sign = if self.found.zone_sign == 0 { 1 } else { self.found.zone_sign };
             return Ok(());
         }
-        self.found.zone_sign = if self.rest.starts_with('-') { -1 } else { 1 };
-        self.rest = self.rest.strip_prefix(['-', '+', ' ']).unwrap_or(self.rest);
-        self.found.zone_hour = Some(self.number(part, 2, is_open)?.0);
+        // A minus may have been taken for a separator that the picture does not have.
+        let is_behind_minus =
+            self.skipped > 0 && self.input[..self.input.len() - self.rest.len()].ends_with('-');
+        let signed = self.rest.strip_prefix(['-', '+', ' ']);
+        let is_west = if signed.is_some() { self.rest.starts_with('-') } else { is_behind_minus };
+        self.found.zone_sign = if is_west { -1 } else { 1 };
+        self.rest = signed.unwrap_or(self.rest);
+        self.found.zone_hour = self.number(part, 2, is_open)?.0;
         Ok(())
     }
 
@@ -439,6 +459,6 @@ impl Found {
 
     /// East of Greenwich, if that was written.
     fn offset_seconds(&self) -> Option<i64> {
-        self.zone_hour.map(|hour| self.zone_sign * (hour * 60 + self.zone_minute) * 60)
+        (self.zone_sign != 0).then(|| self.zone_sign * (self.zone_hour * 60 + self.zone_minute) * 60)
     }
 }

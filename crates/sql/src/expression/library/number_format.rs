@@ -67,7 +67,7 @@ fn exact_digits(picture: &NumberPicture, value: Decimal, shift: u32) -> Result<D
     let magnitude = format!("{magnitude:0>width$}", width = usize::from(rounded.scale) + 1);
     let (before, behind) = magnitude.split_at(magnitude.len() - usize::from(rounded.scale));
     let behind = format!("{behind:0<width$}", width = picture.behind);
-    Ok(Digits { is_negative: rounded.unscaled < 0, before: before.to_owned(), behind })
+    Ok(Digits { is_negative: rounded.unscaled < 0, before: before.to_owned(), behind, room: picture.behind })
 }
 
 /// The digits of a numeric of any length.
@@ -87,21 +87,27 @@ fn long_digits(picture: &NumberPicture, value: &Number, shift: u32) -> Result<Di
     };
     let (before, behind) = magnitude.split_once('.').unwrap_or((magnitude, ""));
     let behind = format!("{behind:0<width$}", width = picture.behind);
-    Ok(Digits { is_negative, before: before.to_owned(), behind })
+    Ok(Digits { is_negative, before: before.to_owned(), behind, room: picture.behind })
 }
 
 /// At most so many digits of a double or real mean something.
 fn float_digits(picture: &NumberPicture, value: f64, precision: usize) -> Digits {
     let magnitude = value.abs();
+    let room = |whole: usize| picture.behind.min(precision.saturating_sub(whole));
     if !value.is_finite() {
         let name = if value.is_nan() { "NaN" } else { "Infinity" };
-        return Digits { is_negative: value < 0.0, before: name.to_owned(), behind: String::new() };
+        let (before, behind) = (name.to_owned(), String::new());
+        return Digits { is_negative: value < 0.0, before, behind, room: room(name.len()) };
     }
-    let whole = format!("{magnitude:.0}").len();
-    let behind = picture.behind.min(precision.saturating_sub(whole));
-    let text = format!("{magnitude:.behind$}");
+    let room = room(format!("{magnitude:.0}").len());
+    let text = format!("{magnitude:.room$}");
     let (before, behind) = text.split_once('.').unwrap_or((&text, ""));
-    Digits { is_negative: value.is_sign_negative(), before: before.to_owned(), behind: behind.to_owned() }
+    Digits {
+        is_negative: value.is_sign_negative(),
+        before: before.to_owned(),
+        behind: behind.to_owned(),
+        room,
+    }
 }
 
 /// The digits, or as many signs that say that there is no room for them.
@@ -110,7 +116,7 @@ fn fitted(picture: &NumberPicture, digits: Digits) -> Digits {
         return digits;
     }
     let signs = |count: usize| "#".repeat(count);
-    Digits { before: signs(picture.before), behind: signs(picture.behind), ..digits }
+    Digits { before: signs(picture.before), behind: signs(digits.room), ..digits }
 }
 
 fn roman(picture: &NumberPicture, number: &Value) -> Result<String> {
@@ -164,8 +170,8 @@ fn with_exponent(picture: &NumberPicture, number: &Value) -> Result<String> {
         exact => return exact_exponent(&exact_decimal(exact)?.to_string(), digits),
     };
     if !value.is_finite() {
-        let point = if picture.has_point { "." } else { "" };
-        return Ok(format!(" {}{point}{}", "#".repeat(picture.before), "#".repeat(digits)));
+        // As long as a number is, with its exponent.
+        return Ok(format!(" {}.{}", "#".repeat(picture.before), "#".repeat(digits + "e+00".len())));
     }
     let written = format!("{value:.digits$e}");
     let (mantissa, exponent) = written.split_once('e').ok_or_else(wrong_argument)?;
@@ -292,7 +298,7 @@ fn read(picture: &NumberPicture, input: &str) -> String {
             NumberElement::Roman(_) => {}
             NumberElement::Text(text) => {
                 for _ in text.chars() {
-                    let skipped = rest.chars().next().filter(|first| !first.is_ascii_digit());
+                    let skipped = rest.chars().next().filter(|first| !"0123456789.,+-".contains(*first));
                     rest = skipped.map_or(rest, |first| &rest[first.len_utf8()..]);
                 }
             }

@@ -207,6 +207,8 @@ pub(super) struct Digits {
     /// At least one character; not only digits, where the number does not fit.
     pub before: String,
     pub behind: String,
+    /// How many digits could be behind the point.
+    pub room: usize,
 }
 
 /// The number as the picture shows it.
@@ -287,7 +289,7 @@ impl Painter<'_> {
             (Some(_), _) if self.is_sign_last() => {}
             (Some(_), _) => self.out.push(if is_negative { '-' } else { '+' }),
             (None, true) if is_negative => self.out.push('<'),
-            (None, true) => self.out.push(' '),
+            (None, true) => self.blank(),
             (None, false) if is_negative => self.out.push('-'),
             (None, false) => self.blank(),
         }
@@ -309,7 +311,9 @@ impl Painter<'_> {
                     }
                 }
                 NumberElement::Point => {
-                    if self.picture.behind > 0 {
+                    // A float may have all of its digits before the point.
+                    let is_shown = !self.digits.behind.is_empty() || self.digits.before.starts_with('#');
+                    if self.picture.behind > 0 && is_shown {
                         self.sign();
                         self.out.push('.');
                     }
@@ -371,7 +375,7 @@ impl Painter<'_> {
     fn last_slot(&mut self) {
         match (self.picture.brackets, self.digits.is_negative) {
             (true, true) => self.out.push('>'),
-            (true, false) => self.out.push(' '),
+            (true, false) => self.blank(),
             (false, is_negative) if self.is_sign_last() => self.out.push(if is_negative { '-' } else { '+' }),
             _ => {}
         }

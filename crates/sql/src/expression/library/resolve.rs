@@ -78,6 +78,16 @@ pub(crate) fn result(name: &str, types: &[Option<DataType>]) -> Option<DataType>
     returned(resolved(name, &items).ok()?, &items).ok()
 }
 
+/// The types of the arguments that the function takes which is called; `None` if there is no such function.
+pub(crate) fn argument_types(name: &str, types: &[Option<DataType>]) -> Option<&'static [DataType]> {
+    let typed = |data_type: &Option<DataType>| Typed {
+        expression: Expression::Literal(Value::Null),
+        data_type: *data_type,
+    };
+    let items: Vec<Typed> = types.iter().map(typed).collect();
+    Some(resolved(name, &items).ok()?.arguments)
+}
+
 /// The type of what a call of the entry gives.
 fn returned(entry: &Entry, items: &[Typed]) -> Result<DataType> {
     Ok(match entry.returns {
@@ -156,15 +166,23 @@ fn resolved(name: &str, items: &[Typed]) -> Bound<&'static Entry> {
             Some(known) => {
                 let takes_all =
                     |entry: &&'static Entry| entry.arguments.iter().all(|wanted| is_exactly(known, *wanted));
-                let mut exact = left.iter().copied().filter(takes_all);
-                match (exact.next(), exact.next()) {
-                    (Some(one), None) => Ok(one),
-                    _ => Err(not_unique(name, items).into()),
-                }
+                let converts_all = |entry: &&'static Entry| {
+                    let item = Typed::new(Expression::Literal(Value::Null), known);
+                    entry.arguments.iter().all(|wanted| is_taken(&item, *wanted))
+                };
+                let exact = only(left.iter().copied().filter(takes_all));
+                exact
+                    .or_else(|| only(left.iter().copied().filter(converts_all)))
+                    .ok_or_else(|| not_unique(name, items).into())
             }
             None => Err(not_unique(name, items).into()),
         },
     }
+}
+
+/// The entry, if there is one only.
+fn only(mut entries: impl Iterator<Item = &'static Entry>) -> Option<&'static Entry> {
+    entries.next().filter(|_| entries.next().is_none())
 }
 
 /// Whether it is an operator of ranges, whose other operand is of their own type or that of their bounds, and converted to neither.
@@ -183,8 +201,11 @@ fn is_exactly_taken(items: &[Typed], entry: &Entry) -> bool {
 /// Numerics of any length have functions of their own: without one among the arguments, those of declared digits are meant.
 fn keep_short(left: &mut Vec<&'static Entry>, items: &[Typed]) {
     let is_long = |entry: &&'static Entry| entry.arguments.contains(&DataType::Number);
+    let is_short = |entry: &&'static Entry| {
+        entry.arguments.iter().any(|wanted| matches!(wanted, DataType::Numeric { .. }))
+    };
     let has_long = items.iter().any(|item| item.data_type == Some(DataType::Number));
-    if !has_long && !left.iter().all(is_long) {
+    if !has_long && left.iter().any(is_short) {
         left.retain(|entry| !is_long(entry));
     }
 }
@@ -304,7 +325,7 @@ fn is_preferred(data_type: DataType) -> bool {
 
 fn is_exactly(known: DataType, wanted: DataType) -> bool {
     match (known, wanted) {
-        (DataType::Numeric { .. }, DataType::Numeric { .. }) => true,
+        (DataType::Numeric { .. }, DataType::Numeric { .. } | DataType::Number) => true,
         (known, wanted) => known.of_any_precision() == wanted.of_any_precision(),
     }
 }

@@ -3,6 +3,7 @@
 use super::entry::{Entry, entry, wrong_argument};
 use ankerdb_engine::DataType::Date;
 use ankerdb_engine::{DataType, Error, Interrupt, PackedType, Result, SqlState, TimeTz, Value};
+use ankerdb_value::{add, cast};
 
 const INTERVAL: DataType = DataType::INTERVAL;
 const TIMESTAMPTZ: DataType = DataType::TIMESTAMPTZ;
@@ -15,6 +16,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("operator +", &[Date, TIMETZ], TIMESTAMPTZ, |values, _| on_day(values, 0, 1)),
     entry("operator +", &[TIMETZ, Date], TIMESTAMPTZ, |values, _| on_day(values, 1, 0)),
     entry("timestamptz", &[Date, TIMETZ], TIMESTAMPTZ, instant),
+    entry("timestamptz", &[Date, DataType::TIME], TIMESTAMPTZ, local_instant).stable(),
 ];
 
 fn time(values: &[Value], position: usize) -> Result<TimeTz> {
@@ -40,6 +42,14 @@ fn moved(
 
 fn instant(values: &[Value], _: &Interrupt) -> Result<Value> {
     on_day(values, 0, 1)
+}
+
+/// The instant at which the session's clocks show the time on a day.
+fn local_instant(values: &[Value], _: &Interrupt) -> Result<Value> {
+    match values {
+        [day, time] => cast(add(day, time)?, TIMESTAMPTZ),
+        _ => Err(wrong_argument()),
+    }
 }
 
 /// The instant at which the clock shows the time on a day.

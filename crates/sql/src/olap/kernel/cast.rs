@@ -18,7 +18,6 @@ use datafusion::arrow::datatypes::{
     Int64Type, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::logical_expr::ColumnarValue;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
@@ -329,5 +328,5 @@ fn shortened(call: &Call<'_>) -> Option<ArrayRef> {
     if (0..call.rows).all(is_whole) {
         return Some(whole.into_array());
     }
-    texts(call.rows, |row| Some(whole.at(row).map(|text| Cow::Borrowed(cut(text, call.result)))))
+    texts(call.rows, |row| Some(whole.at(row).map(|text| cut(text, call.result))))
 }

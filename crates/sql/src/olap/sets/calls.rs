@@ -3,7 +3,7 @@
 use super::super::error::external;
 use super::super::names::HIDDEN;
 use super::super::written;
-use super::{SetCall, SetFunction, SetRows};
+use super::{SetCall, SetFunction, SetRows, order};
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::Column;
@@ -20,7 +20,12 @@ use std::sync::Arc;
 /// 0A000 where PostgreSQL takes none.
 pub(crate) fn extracted(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut next = 0;
-    let rewritten = plan.transform_up_with_subqueries(|node| {
+    let rewritten = order::in_lists(plan)?.transform_up_with_subqueries(|node| {
+        if let LogicalPlan::Sort(sort) = &node
+            && let Some(behind) = order::behind_sort(sort)?
+        {
+            return Ok(Transformed::yes(behind));
+        }
         let mut found = false;
         node.apply_expressions(|expression| {
             found |= has_call(expression)?;
@@ -40,7 +45,7 @@ fn called(expression: &Expr) -> Option<(&ScalarFunction, &'static str)> {
     Some((call, written::set_function(call)?))
 }
 
-fn has_call(expression: &Expr) -> Result<bool> {
+pub(super) fn has_call(expression: &Expr) -> Result<bool> {
     expression.exists(|part| Ok(called(part).is_some()))
 }
 
@@ -70,7 +75,7 @@ fn refusal(node: &LogicalPlan) -> Option<DataFusionError> {
         LogicalPlan::Join(_) => "JOIN conditions",
         LogicalPlan::Limit(_) => "LIMIT",
         LogicalPlan::Values(_) => "VALUES",
-        LogicalPlan::Sort(_) => "ORDER BY, other than as a column of the result, here",
+        LogicalPlan::Sort(_) => "ORDER BY of such a query",
         _ => "such a place",
     };
     Some(not_allowed(place))

@@ -1,4 +1,4 @@
-//! Functions that give rows: in select lists, in FROM, WITH ORDINALITY, several in lock step.
+//! Functions that give rows: in select lists, in FROM, WITH ORDINALITY, several in lock step. Where rows are ordered is in `order.rs`.
 //!
 //! ```text
 //! SELECT f(a), b FROM t                     FROM t, f(t.a) WITH ORDINALITY AS s (x, n)
@@ -23,6 +23,7 @@ mod calls;
 mod from;
 mod lateral;
 mod node;
+mod order;
 mod plan;
 mod stream;
 

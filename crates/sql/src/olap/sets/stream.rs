@@ -64,8 +64,11 @@ impl SetRowsExec {
             .chain(sources.iter().map(|source| source.field.clone()))
             .collect::<Vec<_>>();
         let schema = Arc::new(Schema::new(fields));
+        let mut equivalence = EquivalenceProperties::new(schema);
+        // The rows of one row of the input stand together.
+        equivalence.add_orderings(input.equivalence_properties().oeq_class().iter().cloned());
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
+            equivalence,
             input.output_partitioning().clone(),
             input.pipeline_behavior(),
             input.boundedness(),
@@ -104,6 +107,14 @@ impl ExecutionPlan for SetRowsExec {
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![self.input.output_ordering().is_none()]
     }
 
     fn apply_expressions(

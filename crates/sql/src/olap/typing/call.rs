@@ -9,6 +9,7 @@ use crate::expression::{Expression, Refusal, Typed, fold, function, labels};
 use crate::name::not_supported;
 use crate::olap::arrow::computed_type;
 use crate::olap::error::external;
+use crate::olap::known_items;
 use crate::olap::lists;
 use crate::olap::written;
 use ankerdb_engine::{DataType, Error, SqlState, SystemType};
@@ -137,6 +138,10 @@ impl Reader<'_, '_> {
         };
         self.without_labels(name, &mut arguments)?;
         self.with_numbers(name, &mut arguments)?;
+        if let ("array_has_all", [whole, _]) = (name, arguments.as_mut_slice()) {
+            // The operator `@>`, which finds no NULL in a list.
+            *whole = known_items::call(whole.clone());
+        }
         let first = arguments.first().map(|first| first.to_field(self.schema.as_ref())).transpose()?;
         let function =
             lists::settled(function, first.as_ref().map(|(_, field)| field.as_ref()), &mut arguments);

@@ -5,7 +5,7 @@
 //! type. The rows are compared with it as they are sorted, by its key where it has one.
 
 use super::keyed;
-use super::read::Reader;
+use super::read::{Operand, Reader};
 use crate::name::not_supported;
 use crate::olap::error::external;
 use crate::olap::framed::{self, Exclusion, Frame, FrameBound, Units};
@@ -13,10 +13,10 @@ use crate::olap::planner::UNCONSTRAINED_NUMERIC;
 use crate::olap::value::field_type;
 use crate::olap::written;
 use crate::window_frames::FRAME;
-use ankerdb_engine::{DataType, Error, SqlState};
+use ankerdb_engine::{DataType, Error, PackedType, SqlState};
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{ScalarFunction, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
     Expr, ExprSchemable, WindowFrame, WindowFrameBound, WindowFrameUnits, cast, lit,
@@ -70,6 +70,57 @@ pub(super) fn check_counted(order: &Field) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// 0A000 for a moment or an interval and a number that it would be away.
+pub(super) fn check_whole(frame: &WindowFrame, order: &Field) -> Result<()> {
+    let Some(known) = field_type(order).filter(|known| wanted_offset(*known) == Some(DataType::INTERVAL))
+    else {
+        return Ok(());
+    };
+    for bound in [&frame.start_bound, &frame.end_bound] {
+        if let WindowFrameBound::Preceding(far) | WindowFrameBound::Following(far) = bound
+            && let ScalarValue::Utf8(Some(text)) = far
+            && text.parse::<u64>().is_ok()
+        {
+            return Err(no_offset(known, DataType::Integer));
+        }
+    }
+    Ok(())
+}
+
+/// The type of the offsets from values of a type; `None` where values of other types have some.
+fn wanted_offset(order: DataType) -> Option<DataType> {
+    use DataType as T;
+    Some(match order {
+        T::SmallInt | T::Integer | T::BigInt => T::BigInt,
+        T::Real | T::DoublePrecision => T::DoublePrecision,
+        T::Numeric { .. } | T::Number => T::Number,
+        T::Date
+        | T::Time(_)
+        | T::Packed(PackedType::TimeTz)
+        | T::Timestamp(_)
+        | T::TimestampTz(_)
+        | T::Interval(_) => T::INTERVAL,
+        _ => return None,
+    })
+}
+
+/// Whether PostgreSQL finds the offset of this type, as it is or cast without being told.
+fn is_offset(offset: DataType, wanted: DataType) -> bool {
+    use DataType as T;
+    match wanted {
+        T::BigInt => matches!(offset, T::SmallInt | T::Integer | T::BigInt),
+        T::Number => offset.is_exact(),
+        T::DoublePrecision => offset.is_numeric(),
+        _ => matches!(offset, T::Interval(_)),
+    }
+}
+
+fn no_offset(order: DataType, offset: DataType) -> DataFusionError {
+    let what = "RANGE with offset PRECEDING/FOLLOWING is not supported for column type";
+    let (order, offset) = (order.of_any_precision(), offset.of_any_precision());
+    external(Error::new(SqlState::FeatureNotSupported, format!("{what} {order} and offset type {offset}")))
 }
 
 fn told(call: &ScalarFunction) -> Option<Told> {
@@ -200,6 +251,7 @@ impl Reader<'_, '_> {
             return Err(external(not_supported("RANGE without an order")));
         };
         let known = field_type(&self.emitted(order)?.to_field(self.schema.as_ref())?.1);
+        let offset = &self.range_offset(offset, known)?;
         // Counted in numerics of any length, which have no end that an offset could lead behind.
         let base = match known.is_some_and(DataType::is_exact) {
             true => cast(order.clone(), UNCONSTRAINED_NUMERIC),
@@ -221,5 +273,24 @@ impl Reader<'_, '_> {
         };
         let compared = |value: Expr| keyed::framed(keyed::ordered(value, self.schema)?, self.schema);
         Ok(vec![compared(base)?, compared(bound)?, is_negative])
+    }
+
+    /// An offset from values of a type; a constant without a type has that of numbers there.
+    ///
+    /// # Errors
+    /// 0A000 for one of a type that PostgreSQL does not find.
+    fn range_offset(&mut self, offset: &Expr, order: Option<DataType>) -> Result<Expr> {
+        let Some((order, wanted)) = order.and_then(|order| Some((order, wanted_offset(order)?))) else {
+            return Ok(offset.clone());
+        };
+        let Operand::Typed(typed) = self.read(offset)? else { return Ok(offset.clone()) };
+        match typed.data_type {
+            Some(known) if is_offset(known, wanted) => Ok(offset.clone()),
+            Some(known) => Err(no_offset(order, known)),
+            None => {
+                let wanted = if wanted == DataType::BigInt { order } else { wanted };
+                self.emit_as(Operand::Typed(typed), wanted)
+            }
+        }
     }
 }

@@ -169,7 +169,7 @@ pub(super) fn joined(mut join: Join) -> Result<Join> {
     Ok(join)
 }
 
-/// Two operands of which one is a numeric of any length: both are.
+/// Two operands of which one is a numeric of any length: both are, or both are doubles.
 pub(super) fn numbers_alike(
     (left, left_schema): (Expr, &DFSchemaRef),
     (right, right_schema): (Expr, &DFSchemaRef),
@@ -184,6 +184,12 @@ pub(super) fn numbers_alike(
         }
         (Some(other), Some(DataType::Number)) if other != DataType::Number && other.is_exact() => {
             (as_number(left), right)
+        }
+        (Some(DataType::Number), Some(DataType::Real | DataType::DoublePrecision)) => {
+            (as_double(left, left_schema)?, right)
+        }
+        (Some(DataType::Real | DataType::DoublePrecision), Some(DataType::Number)) => {
+            (left, as_double(right, right_schema)?)
         }
         _ => (left, right),
     })

@@ -12,7 +12,7 @@ use crate::name::not_supported;
 use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
 use crate::olap::value::{list_type, sql_type, told_type, with_type};
-use crate::olap::{list_cast, list_order, quantified};
+use crate::olap::{known_items, list_cast, list_order, quantified};
 use ankerdb_engine::{DataType, Error, ItemLimit, ListType, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::ScalarValue;
@@ -371,7 +371,7 @@ impl Reader<'_, '_> {
             return Err(external(undefined_function("&&")));
         }
         let (left, right) = (self.emit(left)?, self.emit(right)?);
-        self.leaf(datafusion::functions_nested::expr_fn::array_has_any(left, right))
+        self.leaf(datafusion::functions_nested::expr_fn::array_has_any(known_items::call(left), right))
     }
 
     /// A constant or parameter without a type beside a list is a list, too.

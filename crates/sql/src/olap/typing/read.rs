@@ -15,6 +15,7 @@ use crate::name::not_supported;
 use crate::olap::arrow::wide_type;
 use crate::olap::cells::CELL;
 use crate::olap::error::external;
+use crate::olap::known_items;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
 use crate::olap::quantified;
 use crate::olap::row_free::without_query;
@@ -875,7 +876,7 @@ fn native(op: Operator, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result
             // The library's function finds that NULL contains the empty list.
             let is_known = left.clone().is_not_null().and(right.clone().is_not_null());
             let (whole, part) = if op == Operator::AtArrow { (left, right) } else { (right, left) };
-            return when(is_known, array_has_all(whole, part)).end();
+            return when(is_known, array_has_all(known_items::call(whole), part)).end();
         }
         _ => {}
     }

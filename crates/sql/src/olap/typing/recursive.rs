@@ -12,6 +12,7 @@ use ankerdb_engine::{DataType, Error, SqlState};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Schema};
 use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
@@ -36,7 +37,7 @@ impl Typing<'_> {
         check(&query.name, first.schema(), rest.schema())?;
         let types: Vec<ArrowType> =
             first.schema().fields().iter().map(|field| field.data_type().clone()).collect();
-        query.recursive_term = Arc::new(with_types(rest, &types)?);
+        query.recursive_term = Arc::new(told_as(first.schema(), with_types(rest, &types)?)?);
         query.static_term = Arc::new(first);
         LogicalPlan::RecursiveQuery(query).recompute_schema()
     }
@@ -73,6 +74,26 @@ fn without_added_casts(term: LogicalPlan) -> Result<LogicalPlan> {
     });
     let columns = columns.collect::<Result<_>>()?;
     Ok(LogicalPlan::Projection(Projection::try_new(columns, projection.input)?))
+}
+
+/// The term whose lists tell of their types what those of the first one do: its rows are put behind the first ones as they are.
+fn told_as(first: &DFSchema, rest: LogicalPlan) -> Result<LogicalPlan> {
+    let pairs = || first.fields().iter().zip(rest.schema().iter());
+    let differs = |own: &Field, field: &Field| {
+        matches!(own.data_type(), ArrowType::List(_)) && own.metadata() != field.metadata()
+    };
+    if !pairs().any(|(own, (_, field))| differs(own, field)) {
+        return Ok(rest);
+    }
+    let columns = pairs().map(|(own, (qualifier, field))| {
+        let column = Expr::Column(Column::from((qualifier, field)));
+        match differs(own, field) {
+            true => column.alias_with_metadata(field.name(), Some(FieldMetadata::from(own.as_ref()))),
+            false => column,
+        }
+    });
+    let columns = columns.collect::<Vec<_>>();
+    LogicalPlanBuilder::from(rest).project(columns)?.build()
 }
 
 /// The numerics to which the other term gives other digits than the first one.

@@ -66,7 +66,9 @@ impl Reader<'_, '_> {
             let by = self.emitted(&order.expr)?;
             order.expr = keyed::framed(keyed::ordered(by.clone(), self.schema)?, self.schema)?;
             if has_offset || frame.as_ref().is_some_and(frames::has_values) {
-                frames::check_counted(&by.to_field(self.schema.as_ref())?.1)?;
+                let field = by.to_field(self.schema.as_ref())?.1;
+                frames::check_counted(&field)?;
+                frames::check_whole(&typed.params.window_frame, &field)?;
             }
             if has_offset && order.expr != by {
                 // What is so far before a value is not told by keys.

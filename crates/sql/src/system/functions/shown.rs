@@ -2,6 +2,7 @@
 
 use super::{by_number, oid, relation, text};
 use crate::name::DATABASE;
+use crate::system::definition::{DefinitionStyle, expression_text, view_text};
 use crate::system::objects::{OWNER, OWNER_OID};
 use crate::system::{Datum, SystemCatalog, TableEntry, classes, constraints, type_functions, types};
 use ankerdb_engine::{Error, Result, SqlState, Value};
@@ -39,9 +40,14 @@ pub(super) fn types_of_vector(catalog: &SystemCatalog, arguments: &[Value]) -> R
     Ok(numbers.map(name).collect::<Vec<_>>().join(", ").into())
 }
 
-/// Expressions are kept as texts.
-pub(super) fn expression(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
-    Ok(text(arguments.first()).into())
+/// Expressions are kept as texts, with all of their parentheses.
+pub(super) fn expression(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let whole = text(arguments.first());
+    if !is_brief(arguments.get(2)) {
+        return Ok(whole.into());
+    }
+    let style = DefinitionStyle { is_pretty: true, wrap: 0 };
+    Ok(expression_text(catalog, catalog.table(oid(arguments.get(1))), whole, None, style).into())
 }
 
 /// The statement that makes an index, or one of its columns.
@@ -49,24 +55,32 @@ pub(super) fn index(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datu
     let Some((table, index)) = catalog.index(oid(arguments.first())) else { return Ok(Datum::Null) };
     Ok(match arguments.get(1) {
         Some(Value::Integer(number @ 1..)) => {
-            let column = constraints::index_column(table, index, usize::try_from(*number).unwrap_or(0));
+            let number = usize::try_from(*number).unwrap_or(0);
+            let column = constraints::index_column(catalog, table, index, number, is_brief(arguments.get(2)));
             column.unwrap_or_default().into()
         }
         _ => constraints::index_definition(catalog, table, index, is_brief(arguments.get(2))).into(),
     })
 }
 
-/// The query of a view.
+/// The query of a view: plain, or pretty, perhaps with so many columns in a line.
 pub(super) fn view(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let number = oid(arguments.first());
     let found = catalog.views.iter().find(|entry| entry.oid == number).map(|entry| &*entry.view);
     let materialized = || Some(&catalog.table(number)?.materialized.as_ref()?.0);
-    Ok(found.or_else(materialized).map(|view| super::super::views::text(catalog, view)).into())
+    let style = match arguments.get(1) {
+        Some(Value::BigInt(wrap)) => {
+            DefinitionStyle { is_pretty: true, wrap: i32::try_from(*wrap).unwrap_or(i32::MAX) }
+        }
+        flag => DefinitionStyle { is_pretty: is_brief(flag), wrap: 0 },
+    };
+    Ok(found.or_else(materialized).map(|view| view_text(catalog, view, style)).into())
 }
 
 pub(super) fn constraint(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let found = constraints::by_number(catalog, oid(arguments.first()));
-    let shown = found.map(|(table, constraint)| constraint.definition(table, is_brief(arguments.get(1))));
+    let shown =
+        found.map(|(table, constraint)| constraint.definition(catalog, table, is_brief(arguments.get(1))));
     Ok(shown.or_else(|| catalog.domain_check_definition(oid(arguments.first()))).into())
 }
 

@@ -37,6 +37,13 @@ pub(crate) const ENTRIES: &[Entry] = &[
     }),
     entry("operator ?|", &[Jsonb, TEXTS], Boolean, |values, _| exist(values, false)),
     entry("operator ?&", &[Jsonb, TEXTS], Boolean, |values, _| exist(values, true)),
+    entry("jsonb_contains", &[Jsonb, Jsonb], Boolean, |values, interrupt| contains(values, 0, 1, interrupt)),
+    entry("jsonb_contained", &[Jsonb, Jsonb], Boolean, |values, interrupt| contains(values, 1, 0, interrupt)),
+    entry("jsonb_exists", &[Jsonb, Text], Boolean, |values, _| {
+        Ok(Value::Boolean(json::exists(text(values, 0)?, text(values, 1)?)))
+    }),
+    entry("jsonb_exists_any", &[Jsonb, TEXTS], Boolean, |values, _| exist(values, false)),
+    entry("jsonb_exists_all", &[Jsonb, TEXTS], Boolean, |values, _| exist(values, true)),
     entry("json_typeof", &[Json], Text, kind_name),
     entry("jsonb_typeof", &[Jsonb], Text, kind_name),
     entry("json_array_length", &[Json], Integer, array_length),

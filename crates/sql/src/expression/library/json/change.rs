@@ -11,20 +11,16 @@ pub(crate) const ENTRIES: &[Entry] = &[
     entry("operator ||", &[Jsonb, Jsonb], Jsonb, |values, _| {
         json::concatenated(text(values, 0)?, text(values, 1)?).map(Value::text)
     }),
-    entry("operator -", &[Jsonb, Text], Jsonb, |values, _| {
-        json::without_keys(text(values, 0)?, &[text(values, 1)?.to_owned()]).map(Value::text)
+    entry("operator -", &[Jsonb, Text], Jsonb, without_key),
+    entry("operator -", &[Jsonb, Integer], Jsonb, without_element),
+    entry(WITHOUT_KEYS, &[Jsonb, TEXTS], Jsonb, without_keys),
+    entry("operator #-", &[Jsonb, TEXTS], Jsonb, without_path),
+    entry("jsonb_concat", &[Jsonb, Jsonb], Jsonb, |values, _| {
+        json::concatenated(text(values, 0)?, text(values, 1)?).map(Value::text)
     }),
-    entry("operator -", &[Jsonb, Integer], Jsonb, |values, _| {
-        let index = i32::try_from(integer(values, 1)?).map_err(|_| wrong_argument())?;
-        json::without_index(text(values, 0)?, index).map(Value::text)
-    }),
-    entry(WITHOUT_KEYS, &[Jsonb, TEXTS], Jsonb, |values, _| {
-        let keys: Vec<String> = texts(values, 1)?.into_iter().flatten().collect();
-        json::without_keys(text(values, 0)?, &keys).map(Value::text)
-    }),
-    entry("operator #-", &[Jsonb, TEXTS], Jsonb, |values, _| {
-        json::without_path(text(values, 0)?, &known_steps(values)?).map(Value::text)
-    }),
+    entry("jsonb_delete", &[Jsonb, Text], Jsonb, without_key),
+    entry("jsonb_delete", &[Jsonb, Integer], Jsonb, without_element),
+    entry("jsonb_delete_path", &[Jsonb, TEXTS], Jsonb, without_path),
     entry("jsonb_set", &[Jsonb, TEXTS, Jsonb], Jsonb, set),
     entry("jsonb_set", &[Jsonb, TEXTS, Jsonb, Boolean], Jsonb, set),
     entry("jsonb_set_lax", &[Jsonb, TEXTS, Jsonb], Jsonb, set_lax).lenient(),
@@ -41,6 +37,24 @@ pub(crate) const ENTRIES: &[Entry] = &[
     }),
     entry("jsonb_pretty", &[Jsonb], Text, |values, _| json::pretty(text(values, 0)?).map(Value::text)),
 ];
+
+fn without_key(values: &[Value], _: &Interrupt) -> Result<Value> {
+    json::without_keys(text(values, 0)?, &[text(values, 1)?.to_owned()]).map(Value::text)
+}
+
+fn without_element(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let index = i32::try_from(integer(values, 1)?).map_err(|_| wrong_argument())?;
+    json::without_index(text(values, 0)?, index).map(Value::text)
+}
+
+fn without_keys(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let keys: Vec<String> = texts(values, 1)?.into_iter().flatten().collect();
+    json::without_keys(text(values, 0)?, &keys).map(Value::text)
+}
+
+fn without_path(values: &[Value], _: &Interrupt) -> Result<Value> {
+    json::without_path(text(values, 0)?, &known_steps(values)?).map(Value::text)
+}
 
 /// The steps of the path, none of which may be NULL.
 fn known_steps(values: &[Value]) -> Result<Vec<String>> {
