@@ -255,8 +255,8 @@ mod tests {
                 "WITH a AS (SELECT 1 FROM s.b), b AS (SELECT 1 FROM a) SELECT (SELECT 1 FROM b)",
             ),
             (
-                "WITH RECURSIVE t AS (SELECT * FROM t) SELECT * FROM t JOIN u",
-                "WITH RECURSIVE t AS (SELECT * FROM t) SELECT * FROM t JOIN s.u",
+                "WITH RECURSIVE t AS (SELECT 1 UNION ALL SELECT * FROM t) SELECT * FROM t, u",
+                "WITH RECURSIVE t AS (SELECT 1 UNION ALL SELECT * FROM t) SELECT * FROM t, s.u",
             ),
         ];
         for (text, expected) in cases {

@@ -64,6 +64,9 @@ pub(crate) const CURRENT_OF: &str = "WHERE CURRENT OF";
 
 /// `WHERE CURRENT OF c` as a call, which is refused by its name.
 fn name_positions(tokens: &mut [TokenWithSpan]) {
+    if !has_word(tokens, "current") {
+        return;
+    }
     let significant = places(tokens);
     let is = |place: usize, wanted: &str| word(tokens, &significant, place) == wanted;
     let found = (0..significant.len())
@@ -77,6 +80,9 @@ fn name_positions(tokens: &mut [TokenWithSpan]) {
 
 /// A join that a MERGE reads, in parentheses: the last ON is that of the MERGE.
 fn enclose_sources(tokens: &mut Vec<TokenWithSpan>) {
+    if !has_word(tokens, "merge") {
+        return;
+    }
     let significant = places(tokens);
     let outer = outer_words(tokens, &significant);
     let find = |wanted: &str, from: usize| {
@@ -92,6 +98,14 @@ fn enclose_sources(tokens: &mut Vec<TokenWithSpan>) {
     let span = tokens[first].span;
     tokens.insert(last, TokenWithSpan { token: Token::RParen, span });
     tokens.insert(first, TokenWithSpan { token: Token::LParen, span });
+}
+
+fn has_word(tokens: &[TokenWithSpan], wanted: &str) -> bool {
+    let is_it = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
+    tokens.iter().any(is_it)
 }
 
 /// The words outside of parentheses, with their places.
@@ -110,12 +124,15 @@ fn outer_words(tokens: &[TokenWithSpan], significant: &[usize]) -> Vec<(usize, S
 
 /// `FETCH FIRST n ROWS ONLY OFFSET m`: the parser takes them the other way round.
 fn swap_limits(tokens: &mut Vec<TokenWithSpan>) {
+    if !has_word(tokens, "fetch") || !has_word(tokens, "offset") {
+        return;
+    }
     let significant = places(tokens);
     let is = |place: usize, wanted: &[&str]| wanted.contains(&word(tokens, &significant, place).as_str());
-    let moves = (1..significant.len()).filter_map(|offset| {
-        let ends = is(offset - 1, &["only"]) || is(offset - 1, &["ties"]);
+    let behind_fetch = |&offset: &usize| is(offset, &["offset"]) && is(offset - 1, &["only", "ties"]);
+    let moves = (1..significant.len()).filter(behind_fetch).filter_map(|offset| {
         let fetch = (0..offset).rev().find(|&place| is(place, &["fetch"]))?;
-        let begins = is(offset, &["offset"]) && ends && is(fetch + 1, &["first", "next"]);
+        let begins = is(fetch + 1, &["first", "next"]);
         begins.then(|| (fetch, offset, end_of_offset(tokens, &significant, offset)))
     });
     for (fetch, offset, end) in moves.collect::<Vec<_>>().into_iter().rev() {

@@ -99,7 +99,7 @@ fn all_columns_may_be_quoted() {
     client.run("INSERT INTO t VALUES (1, NULL, 'a')");
     let out = client.run("COPY t TO STDOUT (FORMAT csv, FORCE_QUOTE *, HEADER)");
     assert_eq!(out.copied, b"id,day,name\n\"1\",,\"a\"\n");
-    assert_eq!(client.query("COPY t FROM STDIN (FORMAT csv, FORCE_QUOTE *)").code(), "22023");
+    assert_eq!(client.query("COPY t FROM STDIN (FORMAT csv, FORCE_QUOTE *)").code(), "0A000");
 }
 
 #[test]

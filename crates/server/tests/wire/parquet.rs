@@ -277,7 +277,7 @@ fn what_no_file_holds_is_refused_and_no_file_is_left() {
         ("HEADER", "0A000"),
         ("DELIMITER ','", "42601"),
         ("NULL 'x'", "42601"),
-        ("QUOTE 'x'", "22023"),
+        ("QUOTE 'x'", "0A000"),
         ("COMPRESSION zstd, COMPRESSION zstd", "42601"),
         ("NO_SUCH_OPTION 1", "42601"),
     ] {
