@@ -5,8 +5,8 @@ use crate::expression::library;
 use crate::name::dotted;
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArguments, GroupByExpr, JoinConstraint, JoinOperator, ObjectName, Query, Select,
-    SelectItem, SetExpr, TableWithJoins, Value, Visitor,
+    Expr, Function, FunctionArguments, GroupByExpr, JoinConstraint, ObjectName, Query, Select, SelectItem,
+    SetExpr, TableWithJoins, Value, Visitor,
 };
 use std::ops::ControlFlow;
 
@@ -93,17 +93,8 @@ fn numbered<'s>(select: &'s Select, group: &Expr) -> Option<&'s Expr> {
 }
 
 fn check_joins(item: &TableWithJoins) -> Result<()> {
-    use JoinOperator::{FullOuter, Inner, Join, Left, LeftOuter, Right, RightOuter};
     for join in &item.joins {
-        if let Join(constraint)
-        | Inner(constraint)
-        | Left(constraint)
-        | LeftOuter(constraint)
-        | Right(constraint)
-        | RightOuter(constraint)
-        | FullOuter(constraint) = &join.join_operator
-            && let JoinConstraint::On(condition) = constraint
-        {
+        if let Some(JoinConstraint::On(condition)) = super::refused::constraint(&join.join_operator) {
             no_windows(condition, "JOIN conditions")?;
         }
     }

@@ -83,28 +83,33 @@ fn select(select: &Select) -> Result<()> {
     select.from.iter().try_for_each(joins)
 }
 
-fn joins(item: &TableWithJoins) -> Result<()> {
-    factor(&item.relation)?;
-    for join in &item.joins {
-        factor(&join.relation)?;
-        use JoinOperator::{FullOuter, Inner, Join, Left, LeftOuter, Right, RightOuter};
-        if let Join(constraint)
+/// By what a join of one of PostgreSQL's kinds joins; `None` for CROSS JOIN and other kinds.
+pub(super) fn constraint(join: &JoinOperator) -> Option<&JoinConstraint> {
+    use JoinOperator::{FullOuter, Inner, Join, Left, LeftOuter, Right, RightOuter};
+    match join {
+        Join(constraint)
         | Inner(constraint)
         | Left(constraint)
         | LeftOuter(constraint)
         | Right(constraint)
         | RightOuter(constraint)
-        | FullOuter(constraint) = &join.join_operator
-        {
-            match constraint {
-                JoinConstraint::Using(names) if names.iter().any(|name| name.0.len() > 1) => {
-                    return Err(near("."));
-                }
-                JoinConstraint::None => {
-                    return Err(Error::new(SqlState::SyntaxError, "syntax error: JOIN without ON or USING"));
-                }
-                _ => {}
+        | FullOuter(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+fn joins(item: &TableWithJoins) -> Result<()> {
+    factor(&item.relation)?;
+    for join in &item.joins {
+        factor(&join.relation)?;
+        match constraint(&join.join_operator) {
+            Some(JoinConstraint::Using(names)) if names.iter().any(|name| name.0.len() > 1) => {
+                return Err(near("."));
             }
+            Some(JoinConstraint::None) => {
+                return Err(Error::new(SqlState::SyntaxError, "syntax error: JOIN without ON or USING"));
+            }
+            _ => {}
         }
     }
     Ok(())
